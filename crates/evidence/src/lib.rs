@@ -7,6 +7,7 @@ mod bounds;
 mod cell;
 mod columns;
 pub mod file;
+mod lost;
 mod maps;
 mod named;
 mod problem;
@@ -17,6 +18,7 @@ pub mod tables;
 pub mod threads;
 mod validate;
 
+pub use lost::{Lost, lost};
 pub use maps::Mapped;
 pub use named::Named;
 pub use problem::Problem;

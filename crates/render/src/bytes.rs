@@ -200,14 +200,14 @@ impl Bytes {
         out
     }
 
-    /// `a` to `z` for touched stretches, `.` for holes, `-` for what nobody touched.
+    /// `a` to `z` and `A` to `Z` for touched stretches, `#` for any beyond, `.` for holes, `-` for what nobody touched.
     fn letter(&self, stretch: usize) -> char {
         let s = &self.stretches[stretch];
         let before = self.stretches[..stretch].iter().filter(|s| !s.uses.is_empty()).count();
         match (s.uses.is_empty(), s.kind) {
             (true, StretchKind::Hole) => '.',
             (true, _) => '-',
-            (false, _) => char::from_u32('a' as u32 + before as u32).filter(|_| before < 26).unwrap_or('#'),
+            (false, _) => ('a'..='z').chain('A'..='Z').nth(before).unwrap_or('#'),
         }
     }
 
@@ -233,7 +233,8 @@ impl Bytes {
         let words = |i: usize| {
             let s = &self.stretches[i];
             let stored = if s.uses.iter().any(|u| u.writes > 0) { "" } else { ", only read" };
-            (format!("{} {} ({}{stored})", self.letter(i), s.short, who(s)), self.hand(i))
+            let name = if s.short.is_empty() { "hole" } else { &s.short };
+            (format!("{} {name} ({}{stored})", self.letter(i), who(s)), self.hand(i))
         };
         let mut out: Vec<Part> = touched.into_iter().map(words).collect();
         for (sign, words) in [('-', "- not touched"), ('.', ". hole")] {

@@ -270,13 +270,16 @@ pub(crate) fn silent(e: &Evidence, finding: bool, counts_unit: String) -> [Fact;
 
 /// What was lost, merged, damaged or cannot be seen: said before any number.
 fn loss_nodes(e: &Evidence, problems: &[Problem]) -> Vec<Node> {
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for l in &e.losses {
-        let process = l.process.and_then(|p| e.processes.get(p as usize)).map(|p| p.pid);
-        let process =
-            process.map_or(Cell::value(serde_json::Value::Null, ""), |p| Cell::value(p, format!("pid {p}")));
-        rows.push(vec![Cell::text(&l.what), Cell::count(l.count), process, Cell::text(&l.note)]);
-    }
+    let row = |l: &tussle_evidence::Lost| {
+        let pid = l.loss.process.and_then(|p| e.processes.get(p as usize)).map(|p| p.pid);
+        let process = match (l.processes, pid) {
+            (0 | 1, Some(p)) => Cell::value(p, format!("pid {p}")),
+            (0 | 1, None) => Cell::value(serde_json::Value::Null, ""),
+            (n, _) => Cell::value(serde_json::Value::Null, format!("{n} processes")),
+        };
+        vec![Cell::text(&l.loss.what), Cell::count(l.count), process, Cell::text(&l.loss.note)]
+    };
+    let rows: Vec<Vec<Cell>> = tussle_evidence::lost(e).iter().map(row).collect();
     let mut nodes = Vec::new();
     let sees = &e.run.sees;
     let blind: Vec<&str> = [

@@ -17,7 +17,7 @@ pub fn is_of_lock(expected: u64) -> bool {
 
 /// The calling thread is about to sleep while a word is what it expects; to be told to [`woken`], if anything.
 pub fn sleeps(entered: &Entered, word: u64, expected: u64) -> Option<u64> {
-    let order = !is_of_lock(expected) && !waits::takes_turns(entered, word);
+    let order = !is_of_lock(expected) && !waits::takes_turns(word);
     order.then(|| sync::cond_wait_begin(entered, word + BEHIND))
 }
 
@@ -28,7 +28,7 @@ pub fn woken(entered: &Entered, word: u64, before: u64, came: bool) {
 
 /// The calling thread is about to wake all who sleep at a word, or one of them.
 pub fn wakes(entered: &Entered, word: u64, all: bool) {
-    if sync::has_waiters(word + BEHIND) && !waits::takes_turns(entered, word) {
+    if sync::has_waiters(word + BEHIND) && !waits::takes_turns(word) {
         sync::cond_wake(entered, word + BEHIND, all);
     }
 }

@@ -480,7 +480,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
 }
 
 /// The word is a lock: who sleeps there waits for nothing but its turn.
-pub fn takes_turns(_: &Entered, addr: u64) -> bool {
+pub(crate) fn takes_turns(addr: u64) -> bool {
     sync::known(addr).is_some_and(is_lock)
 }
 

@@ -64,8 +64,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let mut evidence = read(args, global, &builds, &mut naming)?;
     told(args, &builds, &mut evidence)?;
     naming.apply(&builds, &mut evidence);
-    for l in &evidence.losses {
-        global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
+    for l in tussle_evidence::lost(&evidence) {
+        global.remark(format!("{}: {} ({})", l.loss.what, l.count, l.loss.note));
     }
     if args.redact {
         tussle_evidence::redact(&mut evidence);

@@ -215,8 +215,10 @@ fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyh
 
 fn write(args: &Args, global: &Global, evidence: &mut Evidence) -> anyhow::Result<()> {
     state_the_error(evidence);
-    for l in &evidence.losses {
-        global.remark(format!("{}: {} ({})", l.what, l.count, l.note));
+    for l in tussle_evidence::lost(evidence) {
+        let processes =
+            if l.processes > 1 { format!(" in {} processes", l.processes) } else { String::new() };
+        global.remark(format!("{}: {}{processes} ({})", l.loss.what, l.count, l.loss.note));
     }
     if args.redact {
         tussle_evidence::redact(evidence);

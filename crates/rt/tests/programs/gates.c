@@ -1,0 +1,79 @@
+/* Two threads store to neighbouring words, 300,000 times each: gates MODE
+   The second goes on after the first: joined   main joins the first and opens a gate on which the second spins
+                                       handed   the first tells main, which tells the second
+                                       unseen   the second sleeps on a word that no instrumented code touches
+   Both at once:                       together
+   Three threads, of which anybody sets a flag and anybody clears it, which keeps nobody out: dirty */
+#include "common.h"
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+#define UNSEEN __attribute__((noinline, no_sanitize_thread))
+#define LOAD(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+static struct { volatile long value[8]; } board __attribute__((aligned(64)));
+static int gate[2][16] __attribute__((aligned(64)));
+static int dirty __attribute__((aligned(64)));
+static int parked __attribute__((aligned(64)));
+static const char *mode;
+
+static int is(const char *name) { return strcmp(mode, name) == 0; }
+
+static void spin_on(int *word) {
+    while (!LOAD(word)) sched_yield();
+}
+
+UNSEEN static void park(void) {
+    while (!LOAD(&parked)) syscall(SYS_futex, &parked, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+UNSEEN static void unpark(void) {
+    STORE(&parked, 1);
+    syscall(SYS_futex, &parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void store_to(volatile long *place) {
+    for (int i = 0; i < 300000; i++) *place = i;
+}
+
+static void *first(void *arg) {
+    store_to(&board.value[0]);
+    if (is("handed")) STORE(gate[0], 1);
+    if (is("unseen")) unpark();
+    return arg;
+}
+
+static void *second(void *arg) {
+    if (is("joined") || is("handed")) spin_on(gate[1]);
+    if (is("unseen")) park();
+    store_to(&board.value[1]);
+    return arg;
+}
+
+static void *sets_and_clears(void *arg) {
+    volatile long *mine = &board.value[(long)arg];
+    for (int round = 0; round < 5000; round++) {
+        int clean = 0;
+        __atomic_compare_exchange_n(&dirty, &clean, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        for (int i = 0; i < 40; i++) *mine = i;
+        if (round % 16 == 0) __atomic_exchange_n(&dirty, 0, __ATOMIC_SEQ_CST);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    pthread_t a, b;
+    mode = argc > 1 ? argv[1] : "together";
+    if (is("dirty")) return parallel(3, sets_and_clears), 0;
+    pthread_create(&b, NULL, second, NULL);
+    if (is("unseen")) usleep(20000);
+    pthread_create(&a, NULL, first, NULL);
+    if (is("handed")) spin_on(gate[0]);
+    if (!is("handed")) pthread_join(a, NULL);
+    STORE(gate[1], 1);
+    pthread_join(b, NULL);
+    if (is("handed")) pthread_join(a, NULL);
+    return 0;
+}
