@@ -271,11 +271,26 @@ pub enum HiddenBy {
     Link {
         /// Object id of one of them.
         object: u32,
-        /// E of their worst line by how far they are moved, bytes.
+        /// E of their worst line by how far they are moved, bytes; first where they lie.
         phases: Vec<(u64, f64)>,
     },
     /// Two 64-byte lines that a machine with 128-byte lines, or one that fetches pairs of lines, moves as one.
     LineSize,
+}
+
+impl HiddenBy {
+    /// Where else it may lie, bytes, and the E of the worst line there beyond what is seen here.
+    pub fn elsewhere(&self) -> Vec<(u64, f64)> {
+        match self {
+            HiddenBy::Phase { phases, .. } => phases.clone(),
+            // What variables fight over where they lie is no matter of their neighbours.
+            HiddenBy::Link { phases, .. } => {
+                let here = phases.first().map_or(0.0, |p| p.1);
+                phases.iter().map(|(by, e)| (*by, (e - here).max(0.0))).collect()
+            }
+            HiddenBy::LineSize => Vec::new(),
+        }
+    }
 }
 
 /// Which lines are cases; the caller's judgement.

@@ -67,16 +67,15 @@ pub(super) fn nodes(context: &Context, hidden: &[Hidden]) -> Vec<Node> {
 }
 
 fn place(by: &HiddenBy) -> String {
+    let all = by.elsewhere();
+    let fights = all.iter().filter(|p| p.1 >= tussle_contention::analysis::LATENT_E_MIN).count();
+    let of = all.len();
     match by {
         HiddenBy::LineSize => "with 128-byte lines or line pairs".into(),
-        HiddenBy::Phase { observed, worst, phases, .. } => {
-            let fights = phases.iter().filter(|p| p.1 >= tussle_contention::analysis::LATENT_E_MIN).count();
-            format!("at phase {worst}, not {observed} as here ({fights} of {} phases)", phases.len())
+        HiddenBy::Phase { observed, worst, .. } => {
+            format!("at phase {worst}, not {observed} as here ({fights} of {of} phases)")
         }
-        HiddenBy::Link { phases, .. } => {
-            let fights = phases.iter().filter(|p| p.1 >= tussle_contention::analysis::LATENT_E_MIN).count();
-            format!("where the linker puts them on one line ({fights} of {} places)", phases.len())
-        }
+        HiddenBy::Link { .. } => format!("where the linker puts them on one line ({fights} of {of} places)"),
     }
 }
 
