@@ -24,25 +24,25 @@ pub(crate) fn latent(
         open(id) && o.is_some_and(|o| o.kind == ObjectKind::Global && o.align < line.bytes())
     };
     let rows: Vec<&Access> = e.accesses.iter().filter(|a| variable(a.object)).collect();
-    let moves: Vec<u64> = (STEP_BYTES..line.bytes()).step_by(STEP_BYTES as usize).collect();
     if rows.is_empty() || !e.run.sees.phases {
         return Vec::new();
     }
-    let at = |by: u64, each: &(dyn Fn(LinePieces) -> Option<LinePieces> + Sync)| {
-        lines::map_fights(e, rows.iter().copied(), (line, LATENT_E_MIN), &|_, o| moved(o, by), each).found
+    let walk = |by: u64| {
+        let each = |l: LinePieces| Some((window::quick_e(&l.pieces, seen.window_vt), l));
+        let base = |_, o: &Object| moved(o, by);
+        (by, lines::map_fights(e, rows.iter().copied(), (line, LATENT_E_MIN), &base, &each).found)
     };
+    let moves: Vec<(u64, Vec<(f64, LinePieces)>)> =
+        (0..line.bytes()).step_by(STEP_BYTES as usize).map(walk).collect();
     // Variables that share a line here are judged here.
     let apart = |l: &LinePieces| {
         let homes = objects(l).into_iter().filter_map(|o| e.objects.get(o as usize));
         homes.map(|o| line.index(o.base)).collect::<BTreeSet<_>>().len() > 1
     };
-    let fights = |l: LinePieces| {
-        (apart(&l) && window::quick_e(&l.pieces, seen.window_vt) >= LATENT_E_MIN).then_some(l)
-    };
-    let mut found: Vec<LineContention> = moves
-        .iter()
-        .flat_map(|by| at(*by, &fights))
-        .filter_map(|l| evaluate(&l, &seen.question, seen.window_vt, roles))
+    let elsewhere = moves.iter().skip(1).flat_map(|(_, lines)| lines);
+    let mut found: Vec<LineContention> = elsewhere
+        .filter(|(most, l)| *most >= LATENT_E_MIN && apart(l))
+        .filter_map(|(_, l)| evaluate(l, &seen.question, seen.window_vt, roles))
         .filter(|l| is_case(l))
         .collect();
     found.sort_by(|a, b| b.cost.total().total_cmp(&a.cost.total()));
@@ -52,15 +52,14 @@ pub(crate) fn latent(
         let all = worst.objects();
         let Some(&object) = all.first().filter(|_| !all.iter().any(|o| told.contains(o))) else { continue };
         told.extend(&all);
-        let only = |l: LinePieces| objects(&l).iter().any(|o| all.contains(o)).then_some(l);
-        let e_at = |by: u64| {
-            let lines = at(by, &only);
-            lines.iter().map(|l| window::quick_e(&l.pieces, seen.window_vt)).fold(0.0, f64::max)
+        let own = |l: &LinePieces| objects(l).iter().any(|o| all.contains(o));
+        let most = |lines: &[(f64, LinePieces)]| {
+            lines.iter().filter(|(_, l)| own(l)).map(|(e, _)| *e).fold(0.0, f64::max)
         };
-        let phases = std::iter::once(0).chain(moves.iter().copied());
         // Where a variable's own alignment does not let it go, nobody moves.
         let align = all.iter().filter_map(|o| e.objects.get(*o as usize)).map(|o| o.align).max().unwrap_or(1);
-        let phases = phases.filter(|by| by % align.max(1) == 0).map(|by| (by, e_at(by))).collect();
+        let allowed = moves.iter().filter(|(by, _)| by % align.max(1) == 0);
+        let phases = allowed.map(|(by, lines)| (*by, most(lines))).collect();
         out.push(Latent { line: worst, hidden_by: HiddenBy::Link { object, phases } });
     }
     out

@@ -13,6 +13,16 @@ pub struct Lost<'a> {
     pub processes: usize,
 }
 
+impl std::fmt::Display for Lost<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.loss.what, self.count)?;
+        if self.processes > 1 {
+            write!(f, " in {} processes", self.processes)?;
+        }
+        write!(f, " ({})", self.loss.note)
+    }
+}
+
 /// The losses of an evidence, those of one kind of all processes in one, in the order in which they first come.
 pub fn lost(e: &Evidence) -> Vec<Lost<'_>> {
     let mut out: Vec<Lost> = Vec::new();

@@ -88,9 +88,9 @@ pub(crate) fn carve(
             object.live_max = alive(images, parent, &guesses[wanted.guess], wanted, (taken, declared));
         }
     }
-    for (&id, found) in &split.pieces {
+    for (id, found) in split.counts() {
         if let Some(o) = evidence.objects.get_mut(id as usize) {
-            o.why = format!("what is left of it beside {} objects found inside; {}", found.len(), o.why);
+            o.why = format!("what is left of it beside {found} objects found inside; {}", o.why);
         }
     }
     split

@@ -223,13 +223,10 @@ fn of_whole(object: &mut Object, images: &Images, pending: &mut Pending, pointer
         return;
     }
     let sized = reach.ty.and_then(|(image, ty)| Some((image, ty, images.get(image).types.size(ty)?)));
-    let Some((image, ty, _)) = sized.filter(|(_, _, size)| *size > 0 && object.size.is_multiple_of(*size))
-    else {
-        return;
-    };
-    let size = images.get(image).types.size(ty).unwrap_or(1);
+    let whole = sized.filter(|(_, _, size)| *size > 0 && object.size.is_multiple_of(*size));
+    let Some((image, ty, size)) = whole else { return };
     object.ty = Some(pending.image(images, image, ty));
-    object.count = object.size / size.max(1);
+    object.count = object.size / size;
     object.confidence = confidence(reach.lines.len());
     object.basis = Some(Basis::Code);
 }

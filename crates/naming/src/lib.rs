@@ -114,7 +114,7 @@ fn name_all(
     let declared = stacks::Declared::read(evidence, &mut loaded, &mut sites);
     let mut split = carve::carve(evidence, &loaded, &mut pending, &nests, &groups, &declared);
     held::name(evidence, &loaded, &mut pending, &groups, &mut split);
-    retarget::apply(evidence, split.pieces, split.new);
+    split.apply(evidence);
     types::fill(evidence, &loaded, pending);
     cplusplus::threads(evidence, &mut loaded, &mut sites);
     rust::settle(evidence);

@@ -23,26 +23,35 @@ pub(crate) type Pieces = HashMap<u32, Vec<Piece>>;
 /// What is to become of objects: parts of them, and the objects that these go to, which come after the existing ones.
 #[derive(Default)]
 pub(crate) struct Split {
-    pub pieces: Pieces,
     pub new: Vec<Object>,
-    /// By object, first byte and one past the last of its parts.
-    taken: HashMap<u32, BTreeMap<u64, u64>>,
+    /// By object and first byte.
+    parts: HashMap<u32, BTreeMap<u64, Piece>>,
 }
 
 impl Split {
     /// A part of an object becomes one of its own. The part must be no other's.
     pub fn add(&mut self, evidence: &Evidence, object: u32, start: u64, part: Object) {
         let id = (evidence.objects.len() + self.new.len()) as u32;
-        let end = start.saturating_add(part.size);
-        self.pieces.entry(object).or_default().push(Piece { start, end, object: id, at: 0 });
-        self.taken.entry(object).or_default().insert(start, end);
+        let piece = Piece { start, end: start.saturating_add(part.size), object: id, at: 0 };
+        self.parts.entry(object).or_default().insert(start, piece);
         self.new.push(part);
+    }
+
+    /// How many parts each object has so far that has any.
+    pub fn counts(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
+        self.parts.iter().map(|(object, parts)| (*object, parts.len()))
     }
 
     /// Some of these bytes of an object are a part already.
     pub fn meets(&self, object: u32, start: u64, end: u64) -> bool {
-        let last = self.taken.get(&object).and_then(|all| all.range(..end).next_back());
-        last.is_some_and(|(_, ends)| start < *ends)
+        let last = self.parts.get(&object).and_then(|all| all.range(..end).next_back());
+        last.is_some_and(|(_, part)| start < part.end)
+    }
+
+    /// Does it.
+    pub fn apply(self, evidence: &mut Evidence) {
+        let pieces = self.parts.into_iter().map(|(object, parts)| (object, parts.into_values().collect()));
+        apply(evidence, pieces.collect(), self.new);
     }
 }
 

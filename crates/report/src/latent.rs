@@ -89,18 +89,20 @@ fn drawing(context: &Context, h: &Hidden, worst: u64, phases: &[(u64, f64)]) -> 
     Some(Node::Bytes(Box::new(Bytes { phases: phases.iter().map(phase).collect(), ..drawn })))
 }
 
+/// E at each place; `key` is what a place is called in JSON.
+fn by_place(key: &str, places: &[(u64, f64)]) -> Cell {
+    let value = |(at, e): &(u64, f64)| serde_json::json!({ key: at, "expected_invalidations": e.round() });
+    let words = |(at, e): &(u64, f64)| format!("{at}: {}", invalidations(*e).text);
+    let list: Vec<serde_json::Value> = places.iter().map(value).collect();
+    Cell::value(list, places.iter().map(words).collect::<Vec<_>>().join("   "))
+}
+
 fn section(context: &Context, h: &Hidden) -> Node {
     let Node::Section { key, title, mut nodes } = context.section(&h.group, 0) else {
         return Node::Facts(Vec::new());
     };
     match h.by {
         HiddenBy::Phase { observed, worst, phases, .. } => {
-            let list: Vec<serde_json::Value> = phases
-                .iter()
-                .map(|(phase, e)| serde_json::json!({ "phase_bytes": phase, "expected_invalidations": e.round() }))
-                .collect();
-            let words: Vec<String> =
-                phases.iter().map(|(phase, e)| format!("{phase}: {}", invalidations(*e).text)).collect();
             let why = format!(
                 "The object began {observed} bytes into a line; its alignment allows {} phases. Numbers below are \
                  for phase {worst}.",
@@ -114,25 +116,17 @@ fn section(context: &Context, h: &Hidden) -> Node {
                 1,
                 Node::Facts(vec![
                     fact("worst_phase_bytes", "", Cell::value(*worst, "")),
-                    fact("phases", "E by phase", Cell::value(list, words.join("   "))),
+                    fact("phases", "E by phase", by_place("phase_bytes", phases)),
                 ]),
             );
         }
         HiddenBy::Link { phases, .. } => {
             let why = "Neighbouring variables that this build has on two lines. The program's own build, or the next \
                        one, may have them on one: numbers below are for it.";
-            let list: Vec<serde_json::Value> = phases
-                .iter()
-                .map(|(by, e)| serde_json::json!({ "moved_bytes": by, "expected_invalidations": e.round() }))
-                .collect();
-            let words: Vec<String> =
-                phases.iter().map(|(by, e)| format!("{by}: {}", invalidations(*e).text)).collect();
             nodes.retain(|n| !matches!(n, Node::Bytes(_)));
             nodes.insert(0, Node::Text(vec![Span { text: why.into(), tone: Tone::Warn }]));
-            nodes.insert(
-                1,
-                Node::Facts(vec![fact("places", "E by bytes moved", Cell::value(list, words.join("   ")))]),
-            );
+            let places = fact("places", "E by bytes moved", by_place("moved_bytes", phases));
+            nodes.insert(1, Node::Facts(vec![places]));
         }
         HiddenBy::LineSize => {
             let why = "Two 64-byte lines that machines with 128-byte lines, or adjacent-line prefetch, move as one.";

@@ -113,6 +113,26 @@ fn a_server_with_one_case_of_each_kind() {
     assert_snapshot!("server", text);
 }
 
+/// Two variables side by side that the linker put on two lines, each stored to by a thread.
+fn neighbours() -> Sample {
+    let mut s = Sample::new(65_536);
+    let main = s.thread("server", None);
+    let long = s.long();
+    for (name, base) in [("hits", 0x4038), ("misses", 0x4040)] {
+        let (variable, thread) = (s.global(name, base, 8, Some(long), 8), s.thread(name, Some(main)));
+        s.access(variable, 0, 8, thread, (0, 60_000), [0, 50_000, 0]);
+    }
+    s
+}
+
+#[test]
+fn what_luck_hides_here_is_told_first() {
+    let (text, finding) = plain(&neighbours().evidence(), &[]);
+    assert!(finding);
+    assert!(text.starts_with("1 case hidden here by luck that a layout helps"), "{text}");
+    assert!(text.contains("where the linker puts them on one line (7 of 8 places)"), "{text}");
+}
+
 /// The JSON of a report is what the published schema says.
 fn check_schema(view: &View, schema: &str) {
     let text = render(view, Format::Json, Style::default());
@@ -129,9 +149,8 @@ fn json_follows_the_published_schema() {
     lossy.tables().losses.push(loss);
     lossy.tables().run.duration_s = None;
     let problems = [Problem { table: "code".into(), line: 3, offset: 99, message: "row dropped".into() }];
-    for e in
-        [Sample::new(1).evidence(), Sample::two_counters().evidence(), server().evidence(), lossy.evidence()]
-    {
+    let all = [Sample::new(1), Sample::two_counters(), server(), lossy, neighbours()].map(Sample::evidence);
+    for e in all {
         check_schema(&report(&e, &problems, &Options::default()).view, schema);
         let comparison = include_str!("../schema/report_comparison.json");
         let other = Sample::two_counters().evidence();

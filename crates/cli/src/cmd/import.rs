@@ -64,9 +64,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let mut evidence = read(args, global, &builds, &mut naming)?;
     told(args, &builds, &mut evidence)?;
     naming.apply(&builds, &mut evidence);
-    for l in tussle_evidence::lost(&evidence) {
-        global.remark(format!("{}: {} ({})", l.loss.what, l.count, l.loss.note));
-    }
+    tussle_evidence::lost(&evidence).iter().for_each(|l| global.remark(l));
     if args.redact {
         tussle_evidence::redact(&mut evidence);
     }

@@ -215,11 +215,7 @@ fn name_and_write(args: &Args, global: &Global, recorded: &mut Recorded) -> anyh
 
 fn write(args: &Args, global: &Global, evidence: &mut Evidence) -> anyhow::Result<()> {
     state_the_error(evidence);
-    for l in tussle_evidence::lost(evidence) {
-        let processes =
-            if l.processes > 1 { format!(" in {} processes", l.processes) } else { String::new() };
-        global.remark(format!("{}: {}{processes} ({})", l.loss.what, l.count, l.loss.note));
-    }
+    tussle_evidence::lost(evidence).iter().for_each(|l| global.remark(l));
     if args.redact {
         tussle_evidence::redact(evidence);
     }
