@@ -1,10 +1,12 @@
-//! Long sections under a word that has not yet proven itself a lock. Nothing says then that they hold anything; so who
-//! takes the word later goes on behind them, in another window, and a thread that comes late seems to do nothing at
-//! the same time.
+//! Sections under a word that has not yet proven itself a lock. Nothing says then that they hold anything. Who takes
+//! the word after a long one goes on behind it, in another window, so that a thread that comes late seems to do nothing
+//! at the same time. Once the word is a lock they count as its sections, see [`proven`].
 
+use crate::sections;
 use crate::sync::{self, HOLD_MIN, Slot};
 use crate::thread::{Entered, now, round};
-use crate::waits::LOCKED_MIN;
+use crate::waits::{self, LOCKED_MIN};
+use crate::wire::*;
 use core::sync::atomic::Ordering::*;
 
 /// Such sections of a word that are put in order: a lock proves itself within these, and a word that never does orders
@@ -13,7 +15,13 @@ const EARLY_MAX: u64 = 2 * LOCKED_MIN;
 
 /// The calling thread is about to bring a word back, which is no lock so far; it took it at `since`. Short sections
 /// order nothing, as short holds of a lock do not: what meets them is as short.
-pub(crate) fn ends(entered: &Entered, s: &'static Slot, since: u64) {
+pub(crate) fn ends(entered: &Entered, s: &'static Slot, addr: u64, since: u64) {
+    // SAFETY: the thread's own cells.
+    unsafe {
+        let e = cell(entered.live(), addr);
+        let so_far = if (*e).word == addr { (*e).sections } else { 0 };
+        *e = Early { word: addr, sections: so_far + 1 };
+    }
     if s.earlier.fetch_add(1, Relaxed) < EARLY_MAX {
         let vt = sync::settle(entered);
         if vt.saturating_sub(since) >= HOLD_MIN {
@@ -28,5 +36,48 @@ pub(crate) fn after(entered: &Entered, s: &'static Slot) {
     // SAFETY: the state is the calling thread's, which is inside the recorder.
     if unsafe { now(entered.live()) } < behind {
         sync::join(entered, behind);
+    }
+}
+
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn cell(t: *mut Live, addr: u64) -> *mut Early {
+    // SAFETY: below their number.
+    unsafe { (&raw mut (*t).early[0]).add((addr >> 2) as usize % EARLY_WORDS) }
+}
+
+/// A word is a lock by now, and the calling thread holds none: its earlier sections were the lock's, too.
+pub(crate) fn proven(entered: &Entered, addr: u64) {
+    // SAFETY: the thread's own cells.
+    unsafe { count(entered.live(), cell(entered.live(), addr), addr) }
+}
+
+/// The same at the thread's end, of all words that are locks by now. Its state may become another thread's.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+pub(crate) unsafe fn end(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for k in 0..EARLY_WORDS {
+            let e = (&raw mut (*t).early[0]).add(k);
+            // What `guards` knows of a word is beside it.
+            if (*e).word != 0 && [0, 1].into_iter().any(|k| waits::takes_turns((*e).word + k)) {
+                count(t, e, (*e).word);
+            }
+            *e = Early { word: 0, sections: 0 };
+        }
+    }
+}
+
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder; `e` is one of its cells.
+unsafe fn count(t: *mut Live, e: *mut Early, addr: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if (*e).word == addr && (*e).sections != 0 {
+            sections::unseen(t, addr, false, (*e).sections);
+            (*e).sections = 0;
+        }
     }
 }

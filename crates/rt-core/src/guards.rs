@@ -292,6 +292,7 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
     }
     early::after(entered, s);
     if is_lock(s) {
+        early::proven(entered, word);
         sync::locked_by_try(entered, word);
     } else {
         // SAFETY: the state is the calling thread's.
@@ -378,7 +379,7 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
     if is_lock(s) {
         sync::unlocking(entered, word);
     } else {
-        early::ends(entered, s, s.a.load(Relaxed));
+        early::ends(entered, s, word, s.a.load(Relaxed));
     }
     waits::holder(s).store(0, Relaxed);
     waits::releases(s).fetch_add(1, Relaxed);

@@ -39,6 +39,7 @@ mod locks;
 pub mod marks;
 pub mod mem;
 pub mod monitors;
+pub mod once;
 #[allow(missing_docs)]
 pub mod pieces;
 pub mod polled;

@@ -42,9 +42,17 @@ pub fn releasing(entered: &Entered, addr: u64) {
 /// The calling thread is about to release `addr`, which it was not seen to take: one section more, of the kind of those
 /// that were seen. What was held to happen under no lock since is left out.
 pub fn missed(entered: &Entered, addr: u64, shared: bool) {
-    // SAFETY: `Entered` hands out the calling thread's state only; the lock is one of its own.
+    // SAFETY: `Entered` hands out the calling thread's state only.
+    unsafe { unseen(entered.live(), addr, shared, 1) }
+}
+
+/// The same of so many sections.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+pub(crate) unsafe fn unseen(t: *mut Live, addr: u64, shared: bool, sections: u64) {
+    // SAFETY: the caller's promise; the lock is one of the thread's own.
     unsafe {
-        let t = entered.live();
         if (*header()).operations == 0 || (*t).held_count != 0 {
             return;
         }
@@ -53,8 +61,9 @@ pub fn missed(entered: &Entered, addr: u64, shared: bool) {
             let l = locks::known(t, addr, shared);
             if !l.is_null() {
                 // The next one that is seen is traced instead.
-                (*l).next += ((*l).next == (*l).count) as u64;
-                (*l).count += 1;
+                let passed = (*l).next.wrapping_sub((*l).count) < sections;
+                (*l).count += sections;
+                (*l).next = if passed { (*l).count } else { (*l).next };
             }
         }
     }

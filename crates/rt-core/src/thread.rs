@@ -332,6 +332,7 @@ pub unsafe fn shut(t: *mut Live) {
 pub unsafe fn end(t: *mut Live) {
     // SAFETY: the caller's promise; the state is ours until it is on the stack.
     unsafe {
+        crate::early::end(t);
         crate::sections::reset(t);
         crate::standing::end(t);
         record::sweep(t);

@@ -92,9 +92,14 @@ pub fn tell(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         }
         let vt = sync::settle(entered);
         ((*t).told, (*t).told_vt) = (addr, vt);
-        sync::slot(entered, addr).seq.fetch_max(vt, AcqRel);
-        let _ = cell(addr).compare_exchange(0, TOLD, Relaxed, Relaxed);
+        told(entered, addr, vt);
     }
+}
+
+/// Who looks at a word from now on, for the first time or again, does so after `vt`.
+pub(crate) fn told(entered: &Entered, addr: u64, vt: u64) {
+    sync::slot(entered, addr).seq.fetch_max(vt, AcqRel);
+    let _ = cell(addr).compare_exchange(0, TOLD, Relaxed, Relaxed);
 }
 
 /// Notes that the calling thread saw `value`; true if [`seen`] is to be told. Without entering the recorder: only the
@@ -332,10 +337,13 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         (*l).again = STORED;
         if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
             s.free.store(to, Relaxed);
-            early::ends(entered, s, (*t).took_vt);
+            ring(s, TAKEN_TO).store(from.unwrap_or(0), Relaxed);
+            early::ends(entered, s, addr, (*t).took_vt);
         }
         latches::changing(entered, s, from, to);
         let gives = is_free(s, to);
+        let gives_back =
+            brings_back(t, addr, to) || (gives && holder(s).load(Relaxed) == thread_number(entered));
         if readers(s) != 0 && from.is_none() && gives {
             not_counted(s);
         }
@@ -352,7 +360,11 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         }
         // Who was let go itself hands on what came before that, to those who wait since then.
         let longest = standing::waits_since(addr).unwrap_or(u64::MAX);
-        let by = if from.is_none() { By::Store } else { By::Exchange };
+        let by = match from {
+            Some(_) => By::Exchange,
+            None if gives_back => By::Return,
+            None => By::Store,
+        };
         if let Some(vt) = standing::border(entered, addr, true, by) {
             ring(s, CHANGED).fetch_max(vt, AcqRel);
             return;
@@ -435,6 +447,14 @@ fn is_semaphore(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
     }
 }
 
+/// A reader leaves what was held to be free: it was in all the time while the first one seen came and went.
+fn was_read(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
+    let free = s.free.load(Relaxed);
+    let step = ring(s, TAKEN_TO).load(Relaxed).wrapping_sub(free);
+    let first_seen = ring(s, HOLDER).load(Relaxed) == 0 && readers(s) == 0;
+    how == How::Counts && first_seen && from == free && (1..=free).contains(&step) && to == free - step
+}
+
 /// The calling thread has changed a watched word with one instruction.
 pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     standing::let_go(addr);
@@ -446,6 +466,10 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     }
     if is_semaphore(s, (from, to), how) {
         return no_lock(s);
+    }
+    if was_read(s, (from, to), how) {
+        s.free.store(to, Relaxed);
+        return ring(s, RELEASES).store(0, Relaxed);
     }
     if readers(s) != 0 && step == readers(s) {
         if is_lock(s) {
@@ -467,6 +491,9 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         s.a.store(if long { sync::settle(entered) } else { 0 }, Release);
         holder(s).store(me, Relaxed);
         s.by_count.store((how == How::Counts) as u64, Relaxed);
+        if is_lock(s) {
+            early::proven(entered, addr);
+        }
         match how {
             _ if !is_lock(s) => {}
             How::Counts => sections::taken(entered, addr, true),
@@ -570,7 +597,7 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
         }
     } else {
         // SAFETY: the caller is inside the recorder: the thread's structures are its own.
-        early::ends(entered, s, unsafe { (*entered.live()).took_vt });
+        early::ends(entered, s, addr, unsafe { (*entered.live()).took_vt });
     }
     ring(s, HOLDER).store(0, Relaxed);
     ring(s, RELEASES).fetch_add(1, Relaxed);

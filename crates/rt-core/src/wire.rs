@@ -406,6 +406,10 @@ pub struct Live {
     pub standing: u32,
     pub step_vt: u64,
     pub fresh: u64,
+    /// What it is about to do once, see the runtime's `once.rs`.
+    pub once: u64,
+    /// Sections under words that may be locks, see `early`.
+    pub early: [Early; EARLY_WORDS],
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
 }
 
@@ -414,6 +418,17 @@ pub struct Live {
 pub struct TouchCache {
     pub what: u64,
     pub slot: u64,
+}
+
+/// Words per thread of which sections are remembered that may have been a lock's.
+pub const EARLY_WORDS: usize = 4;
+
+/// How many sections of a word a thread ended while nobody knew that it is a lock.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Early {
+    pub word: u64,
+    pub sections: u64,
 }
 
 /// Words per thread of which the latest look is known.

@@ -59,6 +59,53 @@ pub mod record {
     }
 }
 
+/// What is done once.
+pub mod once {
+    use crate::arch::current;
+    use crate::arena::recording;
+    use crate::thread::{enter, is_dummy};
+    use crate::wire::Live;
+    use tussle_rt_core::once as core;
+
+    /// The calling thread's state, if it is recorded.
+    pub fn recorded() -> Option<*mut Live> {
+        if !recording() {
+            return None;
+        }
+        drop(enter());
+        Some(current()).filter(|t| !is_dummy(*t))
+    }
+
+    /// The calling thread is about to do it.
+    pub fn begins(addr: u64) {
+        if recording()
+            && let Some(t) = enter()
+        {
+            core::begins(&t, addr)
+        }
+    }
+
+    /// The calling thread has done it; nobody else knows yet.
+    pub fn ends(addr: u64) {
+        if recording()
+            && let Some(t) = enter()
+        {
+            core::ends(&t, addr)
+        }
+    }
+
+    /// Somebody comes by for whom it is done.
+    pub fn passes(addr: u64) {
+        // SAFETY: the state is the calling thread's.
+        if recording()
+            && unsafe { core::is_news(current(), addr) }
+            && let Some(t) = enter()
+        {
+            core::passes(&t, addr)
+        }
+    }
+}
+
 /// Critical sections.
 pub mod sections {
     use crate::arena::recording;

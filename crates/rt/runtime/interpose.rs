@@ -68,6 +68,7 @@ pub unsafe fn resolve() {
         crate::contexts::resolve();
         crate::exec::resolve();
         keys::resolve();
+        crate::once::resolve();
         crate::sandbox::resolve();
         crate::vectors::resolve();
         // What is missing here (an older libc) must not be the error that the program asks for.

@@ -28,6 +28,7 @@ mod marks;
 mod memory;
 mod omp;
 mod ompt;
+mod once;
 mod sandbox;
 mod signals;
 mod sys;
