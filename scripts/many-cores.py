@@ -6,7 +6,7 @@
     scripts/many-cores.py live FOLDER SECONDS       watches plain ones that fight there, four threads each
 
 `record` and `live` print one line of JSON for each twin, and a table at their end. Order is by chance (SEED=N).
-TUSSLE=FILE is the binary that is built with and copied (target/release/tussle).
+KEEP=FOLDER keeps the evidence of what was judged wrong. TUSSLE=FILE is the binary that is built with and copied (target/release/tussle).
 """
 import concurrent.futures as futures
 import json
@@ -43,7 +43,7 @@ def build(folder):
                 continue
             flags = ["-O2", "-g", "-pthread", *case.get("flags", []), *(["-DFIXED"] if twin == "fixed" else [])]
             one = {"source": case["source"], "flags": case.get("flags", []), "twin": twin, "class": case[twin],
-                   "pair": case.get("pair"), "case": n}
+                   "pair": case.get("pair"), "case": n, "threads_max": case.get("threads_max", 64)}
             plain = "g++" if cxx else "gcc"
             wrapper = [str(tussle), "c++" if cxx else "cc"]
             for how, objects, links in (("r", wrapper, wrapper), ("l", [plain], [plain])):
@@ -101,6 +101,12 @@ def verdict(one, status, view):
     return "missed" if missed else "accused" if accused else "right" if named else "misnamed"
 
 
+def keep(what, evidence, one, threads):
+    if what not in ("right", "not recorded") and "KEEP" in os.environ and os.path.exists(evidence):
+        flags = "".join(f for f in one["flags"] if f.startswith("-D")).replace('"', "")
+        shutil.copy(evidence, f"{os.environ['KEEP']}/{one['source']}{flags}-{one['twin']}-{threads}.data")
+
+
 def classes(view):
     rows = view.get("lines", []) + view.get("live_lines", [])
     return [str(r.get("class") or r.get("sharing")) for r in rows][:3]
@@ -116,6 +122,7 @@ def recorded(folder, one, threads):
             status, view = view_of(folder, "e.data", cwd)
         except subprocess.TimeoutExpired:
             return {"what": "too slow"}
+        keep(verdict(one, status, view), f"{cwd}/e.data", one, threads)
         own = ran.stdout.decode(errors="replace").split("\n")[:2]
         return {"what": verdict(one, status, view), "exit": status, "classes": classes(view), "own": own,
                 "s": round(time.time() - begun, 2), "fields": [str(r.get("fields"))[:90] for r in
@@ -124,7 +131,7 @@ def recorded(folder, one, threads):
 
 def record(folder, seconds):
     cases = [c for c in json.loads((folder / "cases.json").read_text()) if "r" in c]
-    todo = [(c, t) for c in cases for t in RECORDED_THREADS]
+    todo = [(c, t) for c in cases for t in RECORDED_THREADS if t <= c["threads_max"]]
     random.Random(os.environ.get("SEED", "1")).shuffle(todo)
     end, tally = time.time() + seconds, {}
     # Two of 16 threads fill sixteen CPUs; so do eight of four.
@@ -193,6 +200,7 @@ def watched(folder, buggy, fixed, cpus):
             except (ValueError, subprocess.TimeoutExpired) as e:
                 out.append((one, {"what": "not judged", "why": str(e)[:80]}))
                 continue
+            keep(verdict(one, status, view), f"{cwd}/e.data", one, LIVE_THREADS)
             said = ran.stderr.decode(errors="replace").strip().split("\n")[-1][-200:]
             fields = [" ".join(str(f["field"]) for f in r["fields"])[:90] for r in view.get("live_lines", [])[:2]]
             out.append((one, {"what": verdict(one, status, view), "exit": status, "gain": round(gain, 3),

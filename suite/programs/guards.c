@@ -141,16 +141,17 @@ static void take(long me)
 static void give(long me) { __atomic_fetch_and(&lock, ~1u, __ATOMIC_RELEASE); }
 #elif GUARD == ANDERSON
 static struct { int go LINE; } slots[THREADS_MAX] = {{1}};
-static unsigned next LINE, place[THREADS_MAX];
+static unsigned next LINE;
+static struct { unsigned n LINE; } place[THREADS_MAX];
 static void take(long me)
 {
 	int spins = 0;
-	place[me] = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % THREADS_MAX;
-	while (!LOAD(&slots[place[me]].go))
+	place[me].n = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % THREADS_MAX;
+	while (!LOAD(&slots[place[me].n].go))
 		relax(&spins);
-	__atomic_store_n(&slots[place[me]].go, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slots[place[me].n].go, 0, __ATOMIC_RELAXED);
 }
-static void give(long me) { STORE(&slots[(place[me] + 1) % THREADS_MAX].go, 1); }
+static void give(long me) { STORE(&slots[(place[me].n + 1) % THREADS_MAX].go, 1); }
 #elif GUARD == SEQUENCE
 /* A sequence lock's writers: odd while one of them writes. */
 static unsigned sequence LINE;

@@ -344,7 +344,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         let gives = is_free(s, to);
         let gives_back =
             brings_back(t, addr, to) || (gives && holder(s).load(Relaxed) == thread_number(entered));
-        if readers(s) != 0 && from.is_none() && gives {
+        if readers(s) != 0 && from.is_none() && gives && came_as_reader(s) {
             not_counted(s);
         }
         if leaves_with_others(s, from, to) {
@@ -447,12 +447,15 @@ fn is_semaphore(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
     }
 }
 
-/// A reader leaves what was held to be free: it was in all the time while the first one seen came and went.
+/// A reader leaves what was held to be free: it was in all the time while the first ones seen came and went.
 fn was_read(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
     let free = s.free.load(Relaxed);
-    let step = ring(s, TAKEN_TO).load(Relaxed).wrapping_sub(free);
-    let first_seen = ring(s, HOLDER).load(Relaxed) == 0 && readers(s) == 0;
-    how == How::Counts && first_seen && from == free && (1..=free).contains(&step) && to == free - step
+    let step = match readers(s) {
+        0 if holder(s).load(Relaxed) != 0 => 0,
+        0 => ring(s, TAKEN_TO).load(Relaxed).wrapping_sub(free),
+        known => known,
+    };
+    how == How::Counts && from == free && (1..=free).contains(&step) && to == free - step
 }
 
 /// The calling thread has changed a watched word with one instruction.
@@ -467,9 +470,16 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     if is_semaphore(s, (from, to), how) {
         return no_lock(s);
     }
+    // Others may have come in since `changing` looked.
+    if leaves_with_others(s, Some(from), to) {
+        s.kind.store(s.second.load(Relaxed), Relaxed);
+        holder(s).store(0, Relaxed);
+    }
     if was_read(s, (from, to), how) {
         s.free.store(to, Relaxed);
-        return ring(s, RELEASES).store(0, Relaxed);
+        ring(s, TAKEN_TO).store(from, Relaxed);
+        holder(s).store(0, Relaxed);
+        return releases(s).store(0, Relaxed);
     }
     if readers(s) != 0 && step == readers(s) {
         if is_lock(s) {
@@ -561,6 +571,11 @@ fn not_counted(s: &'static Slot) {
     s.second.store(NEVER, Relaxed);
 }
 
+/// Who took the word last did so as readers do; a writer, who sets it free with a plain store, changes it otherwise.
+fn came_as_reader(s: &'static Slot) -> bool {
+    ring(s, TAKEN_TO).load(Relaxed) == s.free.load(Relaxed).wrapping_add(readers(s))
+}
+
 /// A second thread changes a word that another one took, by as much: perhaps they are readers.
 fn joined(s: &'static Slot, from: u64, step: u64, me: u64) -> bool {
     let others = ![0, me].contains(&holder(s).load(Relaxed));
@@ -621,7 +636,13 @@ fn given_by_another(entered: &Entered, s: &'static Slot, addr: u64, from: Option
     let taken_to = ring(s, TAKEN_TO).load(Relaxed);
     let as_taken = from.is_some_and(|from| unmarked(s, from) == unmarked(s, taken_to));
     // What is posted goes up; what another one brings up again was one permit of several.
-    let posted = taken_to > s.free.load(Relaxed);
+    let free = s.free.load(Relaxed);
+    let posted = taken_to > free;
+    // Nobody posts by comparing. Readers came in: one was in before the first one that was seen, or a second one.
+    let together = free != 0 || ![0, NEVER].contains(&s.second.load(Relaxed));
+    if as_taken && posted && together && s.by_count.load(Relaxed) == 0 {
+        return s.kind.store(taken_to - free, Relaxed);
+    }
     if as_taken && posted && s.c.fetch_add(1, Relaxed) < READERS_UNSEEN_MAX {
         s.free.store(taken_to, Relaxed);
         ring(s, RELEASES).store(0, Relaxed);

@@ -39,3 +39,12 @@ fn a_flag_that_anybody_clears_is_no_lock() {
         assert!(e > 0.4, "one CPU {one_cpu}: {e}");
     }
 }
+
+#[test]
+fn locks_of_one_thread_each_order_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("gates", &[]);
+    // Each takes its own 300,000 times and gives it back: half of these stores find the line with the other one.
+    let e = share(&lab, &exe, "own", 1_200_000.0, How::default());
+    assert!(e > 0.4, "{e}");
+}

@@ -45,6 +45,8 @@ pub struct Case {
     pub buggy: String,
     pub fixed: Option<String>,
     pub pair: Option<[String; 2]>,
+    /// With more threads the classes do not hold.
+    pub threads_max: Option<u32>,
     #[serde(default)]
     pub ci: Vec<String>,
 }
@@ -72,6 +74,11 @@ impl Manifest {
 }
 
 impl Case {
+    /// Its classes hold with so many threads.
+    pub fn holds(&self, threads: u32) -> bool {
+        self.threads_max.is_none_or(|most| threads <= most)
+    }
+
     /// The twins to judge: all of them, or those of the fixed forty.
     pub fn twins(&self, whole: bool) -> Vec<Twin> {
         let wanted = |name: &str| whole || self.ci.iter().any(|c| c == name);

@@ -3,6 +3,7 @@
                                        handed   the first tells main, which tells the second
                                        unseen   the second sleeps on a word that no instrumented code touches
    Both at once:                       together
+   Two threads, each with a spin lock of its own, side by side, for which nobody ever waits: own
    Three threads, of which anybody sets a flag and anybody clears it, which keeps nobody out: dirty */
 #include "common.h"
 #include <linux/futex.h>
@@ -52,6 +53,17 @@ static void *second(void *arg) {
     return arg;
 }
 
+static void *locks_its_own(void *arg) {
+    int *lock = (int *)&board + (long)arg;
+    static volatile long data[2][8] __attribute__((aligned(64)));
+    for (int i = 0; i < 300000; i++) {
+        while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+        data[(long)arg][i % 8] += i;
+        STORE(lock, 0);
+    }
+    return arg;
+}
+
 static void *sets_and_clears(void *arg) {
     volatile long *mine = &board.value[(long)arg];
     for (int round = 0; round < 5000; round++) {
@@ -67,6 +79,7 @@ int main(int argc, char **argv) {
     pthread_t a, b;
     mode = argc > 1 ? argv[1] : "together";
     if (is("dirty")) return parallel(3, sets_and_clears), 0;
+    if (is("own")) return parallel(2, locks_its_own), 0;
     pthread_create(&b, NULL, second, NULL);
     if (is("unseen")) usleep(20000);
     pthread_create(&a, NULL, first, NULL);

@@ -1,0 +1,28 @@
+//! Whoever comes by what is done once goes on after it was done.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{How, Lab, observed, total_e};
+
+const STORES: f64 = 300_000.0;
+
+#[test]
+fn what_is_done_once_comes_before_all_that_follows() {
+    let Some(lab) = Lab::new() else { return };
+    // The C++ library's guards, and the runtime's own for programs that are linked to it as an archive.
+    for flags in [&["-Wl,--no-as-needed", "-lstdc++"][..], &[]] {
+        let exe = lab.build("once", flags);
+        let share = |how: &str| {
+            let ran = lab.run(&exe, &[how], How::default());
+            assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]), "{how}");
+            assert_eq!(ran.stdout, "11249925000\n", "{how}");
+            total_e(&observed(&ran.evidence), false) / STORES
+        };
+        for how in ["pthread", "c11", "guard"] {
+            assert!(share(how) < 0.01, "{how} {flags:?}: {}", share(how));
+        }
+        assert!(share("nothing") > 0.3, "{}", share("nothing"));
+    }
+}
