@@ -76,6 +76,13 @@ impl Class {
         }
     }
 
+    /// The class of a fight in which threads mostly take turns, if they do ([`LineE::by_turns`]).
+    ///
+    /// [`LineE::by_turns`]: tussle_contention::window::LineE::by_turns
+    pub(crate) fn of_turns(self, by_turns: bool) -> Class {
+        if by_turns && self == Class::LayoutHelps { Class::Undecided } else { self }
+    }
+
     /// As reports print it.
     pub fn words(self) -> &'static str {
         match self {
@@ -101,7 +108,10 @@ impl Class {
     pub fn remedy(self) -> &'static str {
         match self {
             Class::LayoutHelps => "move the fields apart: `tussle advise` says how",
-            Class::Undecided => "a layout would remove a part that is within the error of these numbers",
+            Class::Undecided => {
+                "a layout would remove a part that is within the error of these numbers: a small one, or what happens \
+                 in a few stretches where threads take turns otherwise"
+            }
             Class::SameBytes => {
                 "fewer stores help, no move does: a copy per thread that is summed when read, shards, batches, a test \
                  before the store; for what is rarely written, a copy per reader"
@@ -173,6 +183,7 @@ pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judge
             true => Class::of_samples(&group.cost, group.accesses),
             false => Class::of(&group.cost),
         };
+        let class = class.of_turns(group.e.by_turns());
         let class = if class.may_gain() && group.is_one_lock() { Class::SameBytes } else { class };
         Judged { class, group }
     };
@@ -184,7 +195,7 @@ pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judge
 
 /// Whether a layout helps one line, taken by itself.
 pub fn helps_line(line: &LineContention) -> bool {
-    Class::of(&line.cost) == Class::LayoutHelps
+    Class::of(&line.cost).of_turns(line.e.by_turns()) == Class::LayoutHelps
 }
 
 /// Cases that the addresses of this run or the lines of this machine hid. What objects like it showed at that very

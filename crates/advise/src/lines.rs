@@ -90,7 +90,8 @@ impl ByLine {
         for (process, address) in lines {
             cost.add(&self.costs.get(&(line_bytes, process, address)).copied().unwrap_or_default());
         }
-        Verdict { line_bytes, transfers: cost.total(), class: Class::of(&cost) }
+        let by_turns = fight.iter().all(|l| l.e.by_turns());
+        Verdict { line_bytes, transfers: cost.total(), class: Class::of(&cost).of_turns(by_turns) }
     }
 }
 

@@ -128,6 +128,9 @@ pub(crate) struct Pairs<'a> {
     /// Where anything happens under locks: E of pairs under the same one, which is not in `e`.
     locks: Option<Bound>,
     handoffs: u64,
+    /// Stretches with two actors or more, and how long they were.
+    overlaps: u64,
+    overlap_vt: f64,
     /// Actors of the last stretch of time in which there were any, and whether it stored.
     holders: Vec<usize>,
     even: Even,
@@ -169,6 +172,8 @@ impl<'a> Pairs<'a> {
             actor_e: vec![0.0; count],
             locks: line.has_locks().then(|| Bound::new(line)),
             handoffs: 0,
+            overlaps: 0,
+            overlap_vt: 0.0,
             holders: Vec::new(),
             even: Even::new(roles, spans_of),
         }
@@ -211,6 +216,11 @@ impl<'a> Pairs<'a> {
     /// E of pairs of accesses under one lock, which `finish` leaves out.
     pub(crate) fn bounded(&self) -> f64 {
         self.locks.as_ref().map_or(0.0, |l| l.e)
+    }
+
+    /// See [`LineE::overlaps`].
+    pub(crate) fn overlaps(&self, window_vt: u64) -> u64 {
+        self.overlaps + (self.overlap_vt / window_vt.max(1) as f64) as u64
     }
 
     /// Sums up and sorts each pair of actors into true, false and mixed.
@@ -339,6 +349,10 @@ impl Sink for Pairs<'_> {
             self.k += dt / self.total;
         }
         self.even.pass(dt, &self.active, &self.actors, &self.own, now);
+        if self.active.len() >= 2 {
+            self.overlaps += u64::from(self.holders.len() < 2);
+            self.overlap_vt += dt;
+        }
         if self.holders != self.active {
             // Both are in order.
             let stayed = |i: &usize| self.holders.binary_search(i).is_ok();

@@ -71,6 +71,8 @@ pub struct LineE {
     pub e_mixed: f64,
     /// Times the line passed from one set of actors to a disjoint one: real, but rare, transfers.
     pub handoffs: u64,
+    /// Stretches in which two actors or more used the line, and the windows that these lasted together.
+    pub overlaps: u64,
     /// `(part written, part whose user loses the line, e)`; they add up to `e`. Empty when there are too many actors.
     pub pairs: Vec<(u32, u32, f64)>,
     /// `(actor, e)`: what it does to others and others do to it, in order of the actors; twice `e` together.
@@ -103,6 +105,11 @@ pub(crate) struct Slot {
     pub(crate) w: f64,
 }
 
+/// So many hand-offs are a habit, and so many to a stretch in which actors meet make that the exception. Chosen: a
+/// border that the recorder misses once in ten times was the worst that was seen.
+const TURNS_MIN: u64 = 16;
+const TURNS_PER_OVERLAP: u64 = 8;
+
 /// Above this many flushed pairs a line is evaluated without pairs: hostile files only.
 const PAIR_WORK_MAX: u64 = 400_000_000;
 
@@ -134,7 +141,8 @@ pub fn line_e(pieces: &[Piece], window_vt: u64, role: &dyn Fn(u32) -> u32) -> Li
     let mut full = Pairs::new(&line, roles);
     line.sweep(&mut full);
     let bounded = full.bounded();
-    let mut out = LineE { e_whole_run: whole, ..full.finish() };
+    let overlaps = full.overlaps(window_vt);
+    let mut out = LineE { e_whole_run: whole, overlaps, ..full.finish() };
     if bounded > 0.0 {
         let turns: Vec<LineE> =
             under::turns(pieces).iter().map(|lock| line_e(lock, window_vt, role)).collect();
@@ -160,11 +168,18 @@ impl LineE {
         self.e_false += share * other.e_false;
         self.e_mixed += share * other.e_mixed;
         self.handoffs += other.handoffs;
+        self.overlaps += other.overlaps;
+    }
+
+    /// Threads use the line by turns, but for a few stretches: what orders the turns most likely ordered these as well,
+    /// and was not seen once.
+    pub fn by_turns(&self) -> bool {
+        self.handoffs >= TURNS_MIN && self.handoffs >= TURNS_PER_OVERLAP * self.overlaps
     }
 
     /// Adds a share of what happens in turns on the same line.
     fn add(&mut self, turns: LineE, share: f64) {
-        self.add_sums(&LineE { e_whole_run: 0.0, handoffs: 0, ..turns.clone() }, share);
+        self.add_sums(&LineE { e_whole_run: 0.0, handoffs: 0, overlaps: 0, ..turns.clone() }, share);
         self.pairs.extend(turns.pairs.into_iter().map(|(a, b, e)| (a, b, share * e)));
         self.pairs.sort_by_key(|p| (p.0, p.1));
         self.pairs.dedup_by(|next, kept| {

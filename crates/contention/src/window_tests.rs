@@ -103,6 +103,27 @@ fn phases_that_follow_each_other_are_handoffs_not_contention() {
 }
 
 #[test]
+fn a_few_stretches_among_many_turns_are_the_exception() {
+    // Turns of one window each; every `missed`th one happens together with the one before it.
+    let turns = |missed: u64| {
+        let turn = |k: u64| {
+            let at = (k - u64::from(k % missed == missed - 1)) * 1000;
+            piece((k % 2) as u32, 8 * (k % 2) as u32, 8, (at, at + 1000), 900.0)
+        };
+        all(&(0..160).map(turn).collect::<Vec<_>>(), 1000)
+    };
+    let rarely = turns(40);
+    assert!(rarely.e > 1000.0 && rarely.overlaps == 8 && rarely.by_turns(), "{rarely:?}");
+    assert!(!turns(5).by_turns(), "{:?}", turns(5));
+    // One long stretch counts by its length.
+    let alone = |k: u64| piece((k % 2) as u32, 0, 8, (k * 1000, k * 1000 + 1000), 900.0);
+    let mut long: Vec<Piece> = (0..40).map(alone).collect();
+    long.extend((0..2).map(|a| piece(a, 8 * a, 8, (100_000, 130_000), 27_000.0)));
+    let long = all(&long, 1000);
+    assert!(long.handoffs >= 39 && !long.by_turns(), "{long:?}");
+}
+
+#[test]
 fn short_visits_meet_in_their_window_and_not_across_windows() {
     let same = [piece(0, 0, 8, (100, 130), 30.0), piece(1, 0, 8, (800, 830), 30.0)];
     assert!(near(all(&same, 1000).e, 30.0));

@@ -18,9 +18,9 @@ const EARLY_MAX: u64 = 2 * LOCKED_MIN;
 pub(crate) fn ends(entered: &Entered, s: &'static Slot, addr: u64, since: u64) {
     // SAFETY: the thread's own cells.
     unsafe {
-        let e = cell(entered.live(), addr);
-        let so_far = if (*e).word == addr { (*e).sections } else { 0 };
-        *e = Early { word: addr, sections: so_far + 1 };
+        let cell = cell(entered.live(), addr);
+        let so_far = if (*cell)[0] == addr { (*cell)[1] } else { 0 };
+        *cell = [addr, so_far + 1];
     }
     if s.earlier.fetch_add(1, Relaxed) < EARLY_MAX {
         let vt = sync::settle(entered);
@@ -39,17 +39,25 @@ pub(crate) fn after(entered: &Entered, s: &'static Slot) {
     }
 }
 
+/// The thread's cell for a word: the word, and how many of its sections it ended while nobody knew that it is a lock.
+///
 /// # Safety
 /// `t` is the calling thread's.
-unsafe fn cell(t: *mut Live, addr: u64) -> *mut Early {
+unsafe fn cell(t: *mut Live, addr: u64) -> *mut [u64; 2] {
     // SAFETY: below their number.
-    unsafe { (&raw mut (*t).early[0]).add((addr >> 2) as usize % EARLY_WORDS) }
+    unsafe { (&raw mut (*t).early[0]).add((addr >> 2) as usize % LOOKS) }
 }
 
 /// A word is a lock by now, and the calling thread holds none: its earlier sections were the lock's, too.
 pub(crate) fn proven(entered: &Entered, addr: u64) {
     // SAFETY: the thread's own cells.
-    unsafe { count(entered.live(), cell(entered.live(), addr), addr) }
+    unsafe {
+        let cell = cell(entered.live(), addr);
+        if (*cell)[0] == addr && (*cell)[1] != 0 {
+            sections::unseen(entered.live(), addr, false, (*cell)[1]);
+            (*cell)[1] = 0;
+        }
+    }
 }
 
 /// The same at the thread's end, of all words that are locks by now. Its state may become another thread's.
@@ -59,25 +67,12 @@ pub(crate) fn proven(entered: &Entered, addr: u64) {
 pub(crate) unsafe fn end(t: *mut Live) {
     // SAFETY: the caller's promise.
     unsafe {
-        for k in 0..EARLY_WORDS {
-            let e = (&raw mut (*t).early[0]).add(k);
+        for k in 0..LOOKS {
+            let [word, ended] = core::mem::take(&mut *(&raw mut (*t).early[0]).add(k));
             // What `guards` knows of a word is beside it.
-            if (*e).word != 0 && [0, 1].into_iter().any(|k| waits::takes_turns((*e).word + k)) {
-                count(t, e, (*e).word);
+            if ended != 0 && [0, 1].into_iter().any(|beside| waits::takes_turns(word + beside)) {
+                sections::unseen(t, word, false, ended);
             }
-            *e = Early { word: 0, sections: 0 };
-        }
-    }
-}
-
-/// # Safety
-/// `t` is the calling thread's, which is inside the recorder; `e` is one of its cells.
-unsafe fn count(t: *mut Live, e: *mut Early, addr: u64) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if (*e).word == addr && (*e).sections != 0 {
-            sections::unseen(t, addr, false, (*e).sections);
-            (*e).sections = 0;
         }
     }
 }

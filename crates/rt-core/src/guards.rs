@@ -27,8 +27,14 @@ const ADDRESS_MIN: u64 = 1 << 16;
 const ADDRESS_MAX: u64 = 1 << 47;
 /// Bytes of a node in which its words lie.
 const NODE: u64 = 192;
+/// Kinds of [`Guard`]s.
+const NOTHING: u64 = 0;
+const TICKET: u64 = 1;
+const QUEUE: u64 = 2;
+const SEQUENCE: u64 = 3;
 /// A [`QUEUE`] whose threads wait until a word is not 0.
 const QUEUE_UP: u64 = 4;
+const ARRAY: u64 = 5;
 /// What a thread that took a ticket is at when it has taken down the flag at which it looked.
 const FLAG_DOWN: u64 = 6;
 /// Bytes in which the flags of a lock lie.

@@ -408,8 +408,8 @@ pub struct Live {
     pub fresh: u64,
     /// What it is about to do once, see the runtime's `once.rs`.
     pub once: u64,
-    /// Sections under words that may be locks, see `early`.
-    pub early: [Early; EARLY_WORDS],
+    /// Words that may be locks, and how many of their sections it ended, see `early`.
+    pub early: [[u64; 2]; LOOKS],
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
 }
 
@@ -418,17 +418,6 @@ pub struct Live {
 pub struct TouchCache {
     pub what: u64,
     pub slot: u64,
-}
-
-/// Words per thread of which sections are remembered that may have been a lock's.
-pub const EARLY_WORDS: usize = 4;
-
-/// How many sections of a word a thread ended while nobody knew that it is a lock.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Early {
-    pub word: u64,
-    pub sections: u64,
 }
 
 /// Words per thread of which the latest look is known.
@@ -450,13 +439,6 @@ pub struct Guard {
     /// The word by which it gave the lock away just now.
     pub gave: u64,
 }
-
-/// Kinds of [`Guard`]s.
-pub const NOTHING: u64 = 0;
-pub const TICKET: u64 = 1;
-pub const QUEUE: u64 = 2;
-pub const SEQUENCE: u64 = 3;
-pub const ARRAY: u64 = 5;
 
 /// What a thread is at with a mutex under which threads wait for conditions, see `monitors`.
 #[repr(C)]

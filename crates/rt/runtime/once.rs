@@ -10,7 +10,8 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 next_all! {
     ALL:
     ONCE = "pthread_once"; CALL_ONCE = "call_once";
-    ACQUIRE = "__cxa_guard_acquire"; RELEASE = "__cxa_guard_release"; ABORT = "__cxa_guard_abort"; YIELD = "sched_yield";
+    ACQUIRE = "__cxa_guard_acquire"; RELEASE = "__cxa_guard_release"; ABORT = "__cxa_guard_abort";
+    YIELD = "sched_yield";
 }
 
 /// Resolves the functions behind.
@@ -40,6 +41,9 @@ struct Once {
 }
 
 /// Does what the thread came for, as the first one.
+///
+/// # Safety
+/// Called by the function behind, in [`once`].
 unsafe extern "C" fn first() {
     // SAFETY: only called by the function behind, for the thread that set this before; the routine is the program's.
     unsafe {

@@ -17,8 +17,8 @@ fn what_is_done_once_comes_before_all_that_follows() {
         let share = |how: &str| {
             let ran = lab.run(&exe, &[how], How::default());
             assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]), "{how}");
-            assert_eq!(ran.stdout, "11249925000\n", "{how}");
-            total_e(&observed(&ran.evidence), false) / STORES
+            assert!(how == "nothing" || ran.stdout == "11249925000\n", "{how}: {}", ran.stdout);
+            total_e(&observed(&ran.evidence), true) / STORES
         };
         for how in ["pthread", "c11", "guard"] {
             assert!(share(how) < 0.01, "{how} {flags:?}: {}", share(how));
