@@ -44,7 +44,8 @@ const THROUGH: u64 = 1;
 
 impl Guard {
     /// No lock.
-    const NONE: Guard = Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
+    pub(crate) const NONE: Guard =
+        Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
 }
 
 fn is_address(value: u64) -> bool {

@@ -235,6 +235,7 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
         (*t).regions_begun = 0;
         ((*t).monitor.mutex, (*t).monitor.has, (*t).monitor.within, (*t).monitor.locked) = (0, 0, 0, 0);
         ((*t).skip, (*t).skip_from, (*t).skipped, (*t).within) = (0, 0, 0, 0);
+        has_seen_nothing(t);
         sampling::place(t);
         (*t).epoch = 1;
         (*t).info = reference(info as u64);
@@ -242,6 +243,19 @@ unsafe fn begin(t: *mut Live, info: *mut ThreadInfo, vt: u64) {
         (*t).frames[1].sp = u64::MAX;
         (*t).depth = size_of::<Frame>() as u32;
         (*t).free.store(1, Relaxed);
+    }
+}
+
+/// The state may be that of a thread that ended: what that one saw and did to words is not this one's.
+///
+/// # Safety
+/// As [`begin`].
+unsafe fn has_seen_nothing(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        (*t).looks.iter_mut().for_each(|look| look.addr = 0);
+        (*t).guard = Guard::NONE;
+        ((*t).looked, (*t).took, (*t).counted, (*t).told, (*t).tried) = (0, 0, 0, 0, 0);
     }
 }
 
