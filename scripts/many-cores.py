@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The suite on a machine with many CPUs that has no compiler: built here, judged there.
 
-    scripts/many-cores.py build FOLDER              builds the programs, copies them with tussle and the servers
+    scripts/many-cores.py build FOLDER              builds the programs, and copies tussle beside them
     scripts/many-cores.py record FOLDER SECONDS     records as many twins as the time allows, at 2 to 16 threads
     scripts/many-cores.py live FOLDER SECONDS       watches plain ones that fight there, four threads each
 
 `record` and `live` print one line of JSON for each twin, and a table at their end. Order is by chance (SEED=N).
-KEEP=FOLDER keeps the evidence of what was judged wrong. TUSSLE=FILE is the binary that is built with and copied (target/release/tussle).
+KEEP=FOLDER keeps the evidence of what was judged wrong. TUSSLE=FILE is the binary that is built with and copied
+(target/release/tussle).
 """
 import concurrent.futures as futures
 import json
@@ -102,7 +103,7 @@ def verdict(one, status, view):
 
 
 def keep(what, evidence, one, threads):
-    if what not in ("right", "not recorded") and "KEEP" in os.environ and os.path.exists(evidence):
+    if what != "right" and "KEEP" in os.environ and os.path.exists(evidence):
         flags = "".join(f for f in one["flags"] if f.startswith("-D")).replace('"', "")
         shutil.copy(evidence, f"{os.environ['KEEP']}/{one['source']}{flags}-{one['twin']}-{threads}.data")
 
@@ -122,11 +123,12 @@ def recorded(folder, one, threads):
             status, view = view_of(folder, "e.data", cwd)
         except subprocess.TimeoutExpired:
             return {"what": "too slow"}
-        keep(verdict(one, status, view), f"{cwd}/e.data", one, threads)
+        what = verdict(one, status, view)
+        keep(what, f"{cwd}/e.data", one, threads)
         own = ran.stdout.decode(errors="replace").split("\n")[:2]
-        return {"what": verdict(one, status, view), "exit": status, "classes": classes(view), "own": own,
-                "s": round(time.time() - begun, 2), "fields": [str(r.get("fields"))[:90] for r in
-                                                               view.get("lines", [])[:2]]}
+        fields = [str(r.get("fields"))[:90] for r in view.get("lines", [])[:2]]
+        return {"what": what, "exit": status, "classes": classes(view), "own": own,
+                "s": round(time.time() - begun, 2), "fields": fields}
 
 
 def record(folder, seconds):
@@ -200,10 +202,11 @@ def watched(folder, buggy, fixed, cpus):
             except (ValueError, subprocess.TimeoutExpired) as e:
                 out.append((one, {"what": "not judged", "why": str(e)[:80]}))
                 continue
-            keep(verdict(one, status, view), f"{cwd}/e.data", one, LIVE_THREADS)
+            what = verdict(one, status, view)
+            keep(what, f"{cwd}/e.data", one, LIVE_THREADS)
             said = ran.stderr.decode(errors="replace").strip().split("\n")[-1][-200:]
             fields = [" ".join(str(f["field"]) for f in r["fields"])[:90] for r in view.get("live_lines", [])[:2]]
-            out.append((one, {"what": verdict(one, status, view), "exit": status, "gain": round(gain, 3),
+            out.append((one, {"what": what, "exit": status, "gain": round(gain, 3),
                               "classes": classes(view), "fields": fields, "said": said}))
     return out
 

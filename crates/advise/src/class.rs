@@ -183,7 +183,7 @@ pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judge
             true => Class::of_samples(&group.cost, group.accesses),
             false => Class::of(&group.cost),
         };
-        let class = class.of_turns(group.e.by_turns());
+        let class = class.of_turns(group.by_turns());
         let class = if class.may_gain() && group.is_one_lock() { Class::SameBytes } else { class };
         Judged { class, group }
     };

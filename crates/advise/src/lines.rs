@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tussle_contention::analysis::LineContention;
+use tussle_contention::group::by_turns;
 use tussle_contention::lines::map_fights;
 use tussle_contention::objective::{LineCost, line_cost};
 use tussle_evidence::{Access, Evidence};
@@ -90,8 +91,8 @@ impl ByLine {
         for (process, address) in lines {
             cost.add(&self.costs.get(&(line_bytes, process, address)).copied().unwrap_or_default());
         }
-        let by_turns = fight.iter().all(|l| l.e.by_turns());
-        Verdict { line_bytes, transfers: cost.total(), class: Class::of(&cost).of_turns(by_turns) }
+        let class = Class::of(&cost).of_turns(by_turns(fight));
+        Verdict { line_bytes, transfers: cost.total(), class }
     }
 }
 

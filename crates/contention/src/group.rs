@@ -29,6 +29,12 @@ pub struct Group<'a> {
     pub actor_e: BTreeMap<u32, f64>,
 }
 
+/// On each of these lines threads take turns ([`LineE::by_turns`]). Hand-offs of many lines together are no habit: a
+/// node that goes from thread to thread once is not taken by turns.
+pub fn by_turns(lines: &[&LineContention]) -> bool {
+    lines.iter().all(|l| l.e.by_turns())
+}
+
 /// Stores to one field that take the line from users of another (or of the same).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FieldPair {
@@ -285,6 +291,11 @@ impl Group<'_> {
             ids.dedup();
         }
         ids
+    }
+
+    /// On each of its lines threads take turns ([`LineE::by_turns`]).
+    pub fn by_turns(&self) -> bool {
+        by_turns(&self.lines)
     }
 
     /// Threads fight for one lock and nothing beside it: no layout of the program's changes what lies inside.

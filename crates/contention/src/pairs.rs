@@ -347,12 +347,10 @@ impl Sink for Pairs<'_> {
             now = now.max(0.0);
             self.e += now;
             self.k += dt / self.total;
-        }
-        self.even.pass(dt, &self.active, &self.actors, &self.own, now);
-        if self.active.len() >= 2 {
             self.overlaps += u64::from(self.holders.len() < 2);
             self.overlap_vt += dt;
         }
+        self.even.pass(dt, &self.active, &self.actors, &self.own, now);
         if self.holders != self.active {
             // Both are in order.
             let stayed = |i: &usize| self.holders.binary_search(i).is_ok();

@@ -172,9 +172,10 @@ impl LineE {
     }
 
     /// Threads use the line by turns, but for a few stretches: what orders the turns most likely ordered these as well,
-    /// and was not seen once.
+    /// and was not seen once. It lies elsewhere: where threads that meet share bytes, these may be what they wait at.
     pub fn by_turns(&self) -> bool {
-        self.handoffs >= TURNS_MIN && self.handoffs >= TURNS_PER_OVERLAP * self.overlaps
+        let strangers = self.e_true + self.e_mixed <= 0.0;
+        strangers && self.handoffs >= TURNS_MIN && self.handoffs >= TURNS_PER_OVERLAP * self.overlaps
     }
 
     /// Adds a share of what happens in turns on the same line.

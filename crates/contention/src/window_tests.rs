@@ -115,6 +115,11 @@ fn a_few_stretches_among_many_turns_are_the_exception() {
     let rarely = turns(40);
     assert!(rarely.e > 1000.0 && rarely.overlaps == 8 && rarely.by_turns(), "{rarely:?}");
     assert!(!turns(5).by_turns(), "{:?}", turns(5));
+    // Who waits looks at what the other one stores to: a word by which they take turns.
+    let turn = |k: u64| piece((k % 2) as u32, 0, 8, (k * 1000, k * 1000 + 1000), 900.0);
+    let look = Piece { reads: 100.0, writes: 0.0, ..piece(1, 0, 8, (80_000, 81_000), 0.0) };
+    let waits = all(&(0..160).map(turn).chain([look]).collect::<Vec<_>>(), 1000);
+    assert!(waits.e_true > 0.0 && waits.handoffs > 100 && !waits.by_turns(), "{waits:?}");
     // One long stretch counts by its length.
     let alone = |k: u64| piece((k % 2) as u32, 0, 8, (k * 1000, k * 1000 + 1000), 900.0);
     let mut long: Vec<Piece> = (0..40).map(alone).collect();

@@ -52,7 +52,7 @@ const NEW: u64 = 4;
 pub enum By {
     /// A plain store.
     Store,
-    /// The same, by who took what it gives back: it was kept from nothing, and waits for nobody's answer.
+    /// The same, by who gives back what it took: it waits for nobody's answer.
     Return,
     /// An instruction that reads what it changes.
     Exchange,
@@ -408,7 +408,7 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             NEW => by != By::Exchange && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
             _ if !still => false,
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
-            LET_GO => (by != By::Exchange && by != By::Call && waited && at == addr) || mostly_in_vain(s),
+            LET_GO => (matches!(by, By::Store | By::Return) && waited && at == addr) || mostly_in_vain(s),
             POSTED if at != 0 => true,
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,

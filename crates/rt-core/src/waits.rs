@@ -347,10 +347,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         if readers(s) != 0 && from.is_none() && gives && came_as_reader(s) {
             not_counted(s);
         }
-        if leaves_with_others(s, from, to) {
-            s.kind.store(s.second.load(Relaxed), Relaxed);
-            holder(s).store(0, Relaxed);
-        }
+        leaves_with_others(s, from, to);
         if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
             sections::missed(entered, addr, true);
             sections::releasing(entered, addr);
@@ -471,10 +468,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         return no_lock(s);
     }
     // Others may have come in since `changing` looked.
-    if leaves_with_others(s, Some(from), to) {
-        s.kind.store(s.second.load(Relaxed), Relaxed);
-        holder(s).store(0, Relaxed);
-    }
+    leaves_with_others(s, Some(from), to);
     if was_read(s, (from, to), how) {
         s.free.store(to, Relaxed);
         ring(s, TAKEN_TO).store(from, Relaxed);
@@ -536,12 +530,15 @@ pub fn seems_held(entered: &Entered, addr: u64, free: u64) -> bool {
 }
 
 /// Two threads changed a word by as much, and one of them takes that back while the other one's change stays: they are
-/// readers, who are counted. A mutex whose waiters mark it is freed at once.
-fn leaves_with_others(s: &'static Slot, from: Option<u64>, to: u64) -> bool {
+/// readers, who are counted from then on. A mutex whose waiters mark it is freed at once.
+fn leaves_with_others(s: &'static Slot, from: Option<u64>, to: u64) {
     let second = s.second.load(Relaxed);
     let taken_to = ring(s, TAKEN_TO).load(Relaxed);
     let leaves = to == taken_to && from == Some(taken_to.wrapping_add(second));
-    ![0, NEVER].contains(&second) && readers(s) == 0 && leaves
+    if ![0, NEVER].contains(&second) && readers(s) == 0 && leaves {
+        s.kind.store(second, Relaxed);
+        holder(s).store(0, Relaxed);
+    }
 }
 
 /// The calling thread tried in vain to bring a watched word from `wanted` to something else. Who has a lock does not

@@ -1,6 +1,19 @@
 //! What the exported functions tell the core: each event enters the recorder, unless the calling thread is not recorded
 //! or inside of it already.
 
+/// Functions that enter the recorder, if they may, and call the core's of the same name.
+macro_rules! forward {
+    ($($(#[$doc:meta])* $name:ident($($a:ident: $t:ty),*) $(-> $r:ty = $none:expr)?;)+) => { $(
+        $(#[$doc])*
+        pub fn $name($($a: $t),*) $(-> $r)? {
+            if recording() && let Some(t) = enter() {
+                return core::$name(&t $(, $a)*);
+            }
+            $($none)?
+        }
+    )+ };
+}
+
 /// Accesses.
 pub mod record {
     use crate::arena;
@@ -76,22 +89,11 @@ pub mod once {
         Some(current()).filter(|t| !is_dummy(*t))
     }
 
-    /// The calling thread is about to do it.
-    pub fn begins(addr: u64) {
-        if recording()
-            && let Some(t) = enter()
-        {
-            core::begins(&t, addr)
-        }
-    }
-
-    /// The calling thread has done it; nobody else knows yet.
-    pub fn ends(addr: u64) {
-        if recording()
-            && let Some(t) = enter()
-        {
-            core::ends(&t, addr)
-        }
+    forward! {
+        /// The calling thread is about to do it.
+        begins(addr: u64);
+        /// The calling thread has done it; nobody else knows yet.
+        ends(addr: u64);
     }
 
     /// Somebody comes by for whom it is done.
@@ -112,22 +114,11 @@ pub mod sections {
     use crate::thread::enter;
     use tussle_rt_core::sections as core;
 
-    /// The calling thread has taken `addr`, perhaps together with other readers.
-    pub fn taken(addr: u64, shared: bool) {
-        if recording()
-            && let Some(t) = enter()
-        {
-            core::taken(&t, addr, shared)
-        }
-    }
-
-    /// The calling thread is about to release `addr`.
-    pub fn releasing(addr: u64) {
-        if recording()
-            && let Some(t) = enter()
-        {
-            core::releasing(&t, addr)
-        }
+    forward! {
+        /// The calling thread has taken `addr`, perhaps together with other readers.
+        taken(addr: u64, shared: bool);
+        /// The calling thread is about to release `addr`.
+        releasing(addr: u64);
     }
 }
 
@@ -210,17 +201,6 @@ pub mod sync {
     use crate::thread::enter;
     use tussle_rt_core::{monitors, sync as core};
 
-    macro_rules! forward {
-        ($($(#[$doc:meta])* $name:ident($($a:ident: $t:ty),*) $(-> $r:ty = $none:expr)?;)+) => { $(
-            $(#[$doc])*
-            pub fn $name($($a: $t),*) $(-> $r)? {
-                if recording() && let Some(t) = enter() {
-                    return core::$name(&t $(, $a)*);
-                }
-                $($none)?
-            }
-        )+ };
-    }
     forward! {
         /// A thread is about to be created: the clock at which it starts.
         creation() -> u64 = crate::wire::NONE as u64;

@@ -1,7 +1,7 @@
 //! `pthread_once`, C11's `call_once`, and the guards of static variables in C++'s functions.
 
 use crate::arch::{alias, current};
-use crate::interpose::P;
+use crate::interpose::{P, YIELD};
 use crate::libc_calls::{call, next_all};
 use crate::events::once as event;
 use core::ffi::c_int;
@@ -11,7 +11,6 @@ next_all! {
     ALL:
     ONCE = "pthread_once"; CALL_ONCE = "call_once";
     ACQUIRE = "__cxa_guard_acquire"; RELEASE = "__cxa_guard_release"; ABORT = "__cxa_guard_abort";
-    YIELD = "sched_yield";
 }
 
 /// Resolves the functions behind.
@@ -97,7 +96,7 @@ pub unsafe extern "C" fn tussle_call_once(control: P, routine: Routine) {
 pub unsafe extern "C" fn tussle_guard_acquire(guard: P) -> c_int {
     // SAFETY: the function behind gets the argument as it came.
     let first = unsafe {
-        match ACQUIRE.get().is_null() {
+        match ACQUIRE.known().is_null() {
             true => own::acquire(guard),
             false => call!(ACQUIRE, (guard => P) -> c_int),
         }
@@ -116,7 +115,7 @@ pub unsafe extern "C" fn tussle_guard_release(guard: P) {
     event::ends(guard as u64);
     // SAFETY: the function behind gets the argument as it came.
     unsafe {
-        match RELEASE.get().is_null() {
+        match RELEASE.known().is_null() {
             true => own::release(guard, 1),
             false => call!(RELEASE, (guard => P) -> ()),
         }
@@ -129,7 +128,7 @@ pub unsafe extern "C" fn tussle_guard_release(guard: P) {
 pub unsafe extern "C" fn tussle_guard_abort(guard: P) {
     // SAFETY: the function behind gets the argument as it came.
     unsafe {
-        match ABORT.get().is_null() {
+        match ABORT.known().is_null() {
             true => own::release(guard, 0),
             false => call!(ABORT, (guard => P) -> ()),
         }
@@ -137,8 +136,9 @@ pub unsafe extern "C" fn tussle_guard_abort(guard: P) {
 }
 
 /// Guards of a program that is linked to the C++ library as an archive: the names above are there already, so that the
-/// linker did not take the library's. Of a guard's eight bytes the first one says that it is done (Itanium C++ ABI,
-/// 3.3.3); the last four are ours.
+/// linker did not take the library's. To look for what is not there would leave an error for the program to find
+/// (`dlerror`), so it is asked what [`resolve`] found. Of a guard's eight bytes the first one says that it is done
+/// (Itanium C++ ABI, 3.3.3); the last four are ours.
 mod own {
     use super::*;
 
