@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Fetches the debug information of a Debian cloud kernel by package name and unpacks its vmlinux, nothing else. The
-# kernel itself is not needed: the emulator boots the vmlinux. Nothing is installed.
+# Fetches the debug information of a Debian kernel by package name and unpacks its vmlinux, nothing else. The kernel
+# itself is not needed: the emulator boots the vmlinux. Nothing is installed.
 #
 #   scripts/fetch-kernel.sh FOLDER                          this release's kernel
 #   scripts/fetch-kernel.sh FOLDER --backports              the newer one of its backports
 #   scripts/fetch-kernel.sh FOLDER --suite trixie-backports the one of another suite
 #   scripts/fetch-kernel.sh FOLDER --suite S --version 7.2  of several in a suite, the newest that begins so
 #   scripts/fetch-kernel.sh FOLDER --suite S --list         the versions there are
+#   scripts/fetch-kernel.sh FOLDER --flavour rt-amd64       another flavour than cloud-amd64, with any of the above
 #
 # The last line names the file for `tussle record-kernel --vmlinux`. FOLDER needs room for the package (250 MB for 6.1
 # and 6.12) and for the vmlinux (about 600 MB); the package is removed.
@@ -18,12 +19,13 @@ usage() {
 [ $# -gt 0 ] || usage
 folder=$1
 shift
-suite= wanted= list=
+suite= wanted= list= flavour=cloud-amd64
 while [ $# -gt 0 ]; do
 	case $1 in
 	--backports) suite=backports ;;
 	--suite) suite=${2:-}; shift ;;
 	--version) wanted=${2:-}; shift ;;
+	--flavour) flavour=${2:-}; shift ;;
 	--list) list=yes ;;
 	*) usage ;;
 	esac
@@ -32,9 +34,9 @@ done
 [ "$suite" = backports ] || [ -z "$suite" ] || SUITE=$suite
 . "$(dirname "$0")/backports.sh" >&2
 
-# Versions of all suites, or of the one asked for, newest first. Names are linux-image-VERSION-cloud-amd64-dbg in all.
+# Versions of all suites, or of the one asked for, newest first. Names are linux-image-VERSION-FLAVOUR-dbg in all.
 versions() {
-	apt-cache "${APT[@]}" search --names-only '^linux-image-[0-9.]+.*-cloud-amd64-dbg$' | while read -r name _; do
+	apt-cache "${APT[@]}" search --names-only "^linux-image-[0-9.]+[^a-z]*(\+[a-z0-9]+)?-$flavour-dbg\$" | while read -r name _; do
 		from=$(apt-cache "${APT[@]}" madison "$name" | awk -F'|' '{ print $3 }')
 		[ -z "$suite" ] || case $from in *" $BACKPORTS/"*) ;; *) continue ;; esac
 		[ -n "$suite" ] || case $from in *" $BACKPORTS/"*) continue ;; esac
@@ -50,7 +52,7 @@ fi
 # Without --version what the meta package of the suite depends on, whatever else it depends on.
 depended_on() {
 	[ -z "$suite" ] || APT+=(-o APT::Default-Release="$BACKPORTS")
-	apt-cache "${APT[@]}" --no-all-versions show linux-image-cloud-amd64-dbg |
+	apt-cache "${APT[@]}" --no-all-versions show "linux-image-$flavour-dbg" |
 		sed -n 's/^Depends: \(.*, \)\?linux-image-\([^ ,]*\)-dbg.*/\2/p' | head -n 1
 }
 if [ -n "$wanted" ]; then
@@ -58,7 +60,7 @@ if [ -n "$wanted" ]; then
 else
 	version=$(depended_on)
 fi
-[ -n "$version" ] || { echo "no package linux-image-$wanted*-cloud-amd64-dbg${suite:+ in $BACKPORTS}" >&2; exit 1; }
+[ -n "$version" ] || { echo "no package linux-image-$wanted*-$flavour-dbg${suite:+ in $BACKPORTS}" >&2; exit 1; }
 mkdir -p "$folder"
 cd "$folder"
 file=usr/lib/debug/boot/vmlinux-$version

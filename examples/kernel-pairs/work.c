@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -37,6 +38,18 @@ static void turn_about(int me) {
 	for (int i = 0; i < rounds; i++) {
 		check(write(to, &byte, 1) != 1, "write");
 		check(read(from, &byte, 1) != 1, "read");
+	}
+}
+
+// The same with a futex: `turn` of a pair is whose turn it is, and each sleeps until it is its own.
+static int turn[THREADS / 2];
+static void futex_turns(int me) {
+	int *word = &turn[me / 2], mine = me % 2;
+	for (int i = 0; i < rounds; i++) {
+		while (__atomic_load_n(word, __ATOMIC_SEQ_CST) != mine)
+			syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, !mine, NULL, NULL, 0);
+		__atomic_store_n(word, !mine, __ATOMIC_SEQ_CST);
+		check(syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) < 0, "futex");
 	}
 }
 
@@ -123,7 +136,7 @@ static void udp_flood(int me) {
 
 static const struct { const char *name; void (*run)(int); } WORK[] = {
 	{"switch", turn_about}, {"stat", stat_file}, {"open", open_file}, {"socket", new_socket},
-	{"aio", aio_context},   {"tcp", tcp_ask},    {"udp", udp_flood},
+	{"aio", aio_context},   {"tcp", tcp_ask},    {"udp", udp_flood},  {"futex", futex_turns},
 };
 static void (*work)(int);
 

@@ -1,6 +1,6 @@
 //! How far the transfers of a model are explained: by field, by owner only, or by nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::tables::*;
 
@@ -9,6 +9,8 @@ use crate::tables::*;
 pub struct Named {
     /// Memory of a known type: a struct's field, a variable, a `struct page`; and what the accessing code names itself.
     pub field: u64,
+    /// Contents of pages: memory of programs, bytes of files and packets. There are no fields.
+    pub contents: u64,
     /// Memory of which only is known who allocated it, or what it is used for.
     pub owner: u64,
     /// Memory of which nobody knows whose it is.
@@ -22,23 +24,36 @@ impl Named {
         let told = e.touches.iter().filter(|t| t.field.is_some() && t.role.is_none());
         let told: HashSet<(u32, u64, Option<u32>)> =
             told.map(|t| (t.object, t.offset, Some(t.code))).collect();
+        let roles: HashMap<(u32, u64, Option<u32>), Role> = e
+            .touches
+            .iter()
+            .filter_map(|t| Some(((t.object, t.offset, Some(t.code)), t.role.filter(|r| r.is_anywhere())?)))
+            .collect();
         for t in e.transfers.iter().flatten() {
-            match e.objects.get(t.object as usize) {
-                Some(o) if o.ty.is_some() => out.field += t.transfers,
-                Some(_) if told.contains(&(t.object, t.offset, t.code)) => out.field += t.transfers,
-                Some(o) if has_owner(o) => out.owner += t.transfers,
+            match (e.objects.get(t.object as usize), roles.get(&(t.object, t.offset, t.code))) {
+                (_, Some(Role::PageContents)) => out.contents += t.transfers,
+                (_, Some(_)) => out.field += t.transfers,
+                (Some(o), _) if o.ty.is_some() => out.field += t.transfers,
+                (Some(_), _) if told.contains(&(t.object, t.offset, t.code)) => out.field += t.transfers,
+                (Some(o), _) if has_owner(o) => out.owner += t.transfers,
                 _ => out.nothing += t.transfers,
             }
         }
         out
     }
 
-    /// The three shares in a sentence.
+    /// The shares in a sentence.
     pub fn words(&self) -> String {
-        let total = (self.field + self.owner + self.nothing).max(1) as f64;
-        let [field, owner, nothing] =
-            [self.field, self.owner, self.nothing].map(|n| format!("{:.1}%", 100.0 * n as f64 / total));
-        format!("of the transfers {field} have a field's name, {owner} only an owner's, {nothing} none")
+        let total = (self.field + self.contents + self.owner + self.nothing).max(1) as f64;
+        let share = |n: u64| format!("{:.1}%", 100.0 * n as f64 / total);
+        let contents = match self.contents {
+            0 => String::new(),
+            n => format!(", {} are contents of pages, which have no fields", share(n)),
+        };
+        let [field, owner, nothing] = [self.field, self.owner, self.nothing].map(share);
+        format!(
+            "of the transfers {field} have a field's name{contents}, {owner} only an owner's, {nothing} none"
+        )
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod inner;
 mod order;
+mod pages;
 mod roles;
 mod rows;
 mod sections;
@@ -100,7 +101,10 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     let walked: Vec<String> = WALKED.iter().map(|n| n.to_string()).chain(["pglist_data".into()]).collect();
     let types = KernelTypes::read(inputs.vmlinux, &walked, &all)?;
     let vcpus = u64::from(inputs.machine.vcpus);
-    let atlas = Atlas::new(inputs.image, &types, memory, inputs.stream, inputs.allocators, vcpus);
+    let mut atlas = Atlas::new(inputs.image, &types, memory, inputs.stream, inputs.allocators, vcpus);
+    let behind: Vec<String> = walked.iter().cloned().chain(atlas.wanted(&types)).collect();
+    atlas.follow(&KernelTypes::read(inputs.vmlinux, &behind, &all)?);
+    let atlas = atlas;
     let mut tables = rows::Rows::new(inputs.stream, &end, &atlas);
     tables.add_all();
     let attribution = tables.attribution.clone();
@@ -119,6 +123,7 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     inner::name(&types, &bases, &mut evidence);
     let chains = sampled_chains(inputs, &tables);
     name_code(inputs, &mut evidence, &chains);
+    pages::name(&types, &bases, &mut evidence);
     name_heads(&mut evidence);
     let functions =
         |pc: u64| inputs.image.symbols.frames(pc).into_iter().map(|f| f.function).collect::<Vec<_>>();
@@ -407,6 +412,16 @@ fn name_code(inputs: &Inputs, evidence: &mut Evidence, chains: &roles::Chains) {
             .into_iter()
             .map(|f| Frame { function: f.function, file: f.file, line: f.line, column: f.column })
             .collect();
+        if row.frames.is_empty() {
+            // Written in assembler: the symbol is all there is.
+            let function = inputs.image.function_at(row.address).map(|f| f.name.clone());
+            row.frames.extend(function.map(|function| Frame {
+                function,
+                file: String::new(),
+                line: 0,
+                column: 0,
+            }));
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! From an address to what lies there: variable, per-CPU variable, slab object, `struct page`, page of some use.
 
+mod behind;
+
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 use tussle_evidence::ObjectKind;
-use tussle_model::leaf::{Arrays, leaves};
-use tussle_model::{Type, TypeId};
 
 use crate::image::{KernelImage, KernelTypes};
 use crate::lives::{Lives, Span};
@@ -13,22 +13,20 @@ use crate::memory::Memory;
 use crate::slab::{PAGE, SlabObject, Slabs};
 use crate::stream::{Hook, HookKind, Stream};
 use crate::typed::Pointed;
-use crate::wish::is_link;
 pub use crate::wish::{OfCache, TypeWish};
 
 /// How far behind the pointer that leads to it boot memory of unknown size may reach.
 const BOOT_BLOCK_MAX: u64 = 64 << 20;
 
-/// Pages of an array that are looked at; larger ones stay without a type.
-const ARRAY_PAGES_MAX: usize = 4096;
-
-/// Members of one variable that are looked at.
-const LEAVES_MAX: usize = 2000;
-
 /// What is said of pages that nothing tells the use of.
-const OWNERLESS: &str = "page without an owner at the end";
+pub(crate) const OWNERLESS: &str = "page without an owner at the end";
 /// And of those that the boot allocator gave to somebody.
 const RESERVED: &str = "boot memory";
+
+/// What [`Atlas::place`] calls pages of which their `struct page` tells nothing.
+pub(crate) fn is_nobodys(name: &str) -> bool {
+    name == OWNERLESS || name == RESERVED
+}
 
 /// What is said of a `struct page`.
 const PAGE_ARRAY: &str = "the array of all struct page";
@@ -177,7 +175,7 @@ pub enum Gives {
 }
 
 impl<'a> Atlas<'a> {
-    /// Reads the guest's state.
+    /// Reads the guest's state; [`Atlas::follow`] comes next.
     pub fn new(
         image: &'a KernelImage,
         types: &KernelTypes,
@@ -207,70 +205,8 @@ impl<'a> Atlas<'a> {
             reserved: 0,
         };
         atlas.reserved = atlas.reserved_mask();
-        atlas.find_roots(types);
-        atlas.find_arrays(types);
         atlas.read_allocations(stream);
         atlas
-    }
-
-    /// Global pointers lead to what was allocated before the slab allocator: node data, hash tables.
-    fn find_roots(&mut self, types: &KernelTypes) {
-        for v in self.image.symbols.static_variables() {
-            let Some(ty) = types.entry(v.ty).filter(|_| v.svma >= 0xffff_ffff_8000_0000) else { continue };
-            let (ty, count) = match types.table.get(types.table.strip(ty)) {
-                Type::Array { elem, counts } => (*elem, counts.first().copied().flatten().unwrap_or(0)),
-                _ => (ty, 1),
-            };
-            let Type::Pointer { to, .. } = types.table.get(types.table.strip(ty)) else { continue };
-            let behind = types.table.aggregate(*to).and_then(|a| a.name.clone());
-            for i in 0..count.min(64) {
-                let Some(value) = self.memory.u64(v.svma + 8 * i) else { break };
-                if self.is_no_slab(value) {
-                    let size = self.size_behind(&behind, types, *to);
-                    self.roots.entry(value).or_insert((v.name.clone(), behind.clone(), size));
-                }
-            }
-        }
-    }
-
-    /// Pointers to complete structs in all global variables, and in the structs that these are.
-    fn find_arrays(&mut self, types: &KernelTypes) {
-        for v in self.image.symbols.static_variables() {
-            let Some(ty) = types.entry(v.ty).filter(|_| v.svma >= 0xffff_ffff_8000_0000) else { continue };
-            for (offset, path, to) in pointers(types, ty) {
-                let Some(value) = self.memory.u64(v.svma.wrapping_add(offset)) else { continue };
-                let Some((name, size)) = complete(types, to).filter(|_| self.is_no_slab(value)) else {
-                    continue;
-                };
-                let variable = format!("{}{path}", v.name);
-                self.arrays.entry(value).or_insert((Pointed { name, variable }, size));
-            }
-        }
-    }
-
-    /// In the direct map, and in no slab: an object of a cache ends where it ends, whatever the pointer's type says of
-    /// what comes behind (`e820_table` points to a copy that is shorter than its struct).
-    fn is_no_slab(&self, address: u64) -> bool {
-        let end = (u64::MAX - 1, u64::MAX - 1);
-        self.slabs.page_of(address).is_some() && self.slabs.object(address, end).is_none()
-    }
-
-    /// The element of an array behind a global pointer, if no other page use begins between its start and the address.
-    fn element(&self, address: u64) -> Option<(u64, u64, Pointed)> {
-        let (start, (pointed, size)) = self.arrays.range(..=address).next_back()?;
-        let at = address - start;
-        if at >= BOOT_BLOCK_MAX || *size == 0 {
-            return None;
-        }
-        let pages = (start / PAGE * PAGE..=address).step_by(PAGE as usize);
-        let bare = |a: u64| self.slabs.page_of(a).is_some_and(|p| self.page_use(p) == OWNERLESS);
-        let alike = pages.take(ARRAY_PAGES_MAX + 1).enumerate().all(|(i, a)| i < ARRAY_PAGES_MAX && bare(a));
-        alike.then(|| (start + at / size * size, *size, pointed.clone()))
-    }
-
-    fn size_behind(&self, name: &Option<String>, types: &KernelTypes, to: TypeId) -> u64 {
-        let named = name.as_ref().and_then(|n| types.named(n));
-        named.or(Some(to)).and_then(|t| types.table.size(t)).unwrap_or(0)
     }
 
     fn read_allocations(&mut self, stream: &Stream) {
@@ -379,16 +315,11 @@ impl<'a> Atlas<'a> {
 
     fn per_cpu_allocation(&self, address: u64, offset: u64) -> Option<Owner> {
         let at = address.wrapping_sub(offset);
-        let (start, hook) = self.per_cpu_allocations.range(..=at).next_back()?;
-        let next = self.per_cpu_allocations.range(at.wrapping_add(1)..).next().map_or(u64::MAX, |n| *n.0);
-        let size = (next - start).min(PAGE);
-        if at - start >= size {
-            return None;
-        }
+        let (start, size, hook) = around(&self.per_cpu_allocations, at)?;
         let name = self.site_name(hook.b);
         Some(Owner {
             kind: ObjectKind::PerCpu,
-            base: offset.wrapping_add(*start),
+            base: offset.wrapping_add(start),
             size,
             name: Some(format!("per-CPU memory of {name}")),
             ty: TypeWish::Unknown,
@@ -499,7 +430,7 @@ impl<'a> Atlas<'a> {
         let (start, (name, behind, size)) = self.roots.range(..=address).next_back()?;
         let offset = address - start;
         let in_use = self.slabs.page_of(address).map(|page| self.page_use(page));
-        if !in_use.is_some_and(|what| what == OWNERLESS || what == RESERVED) {
+        if !in_use.is_some_and(is_nobodys) {
             // Given back after the boot, and user memory or page cache by now.
             return None;
         }
@@ -565,7 +496,7 @@ impl<'a> Atlas<'a> {
             pointed: None,
             how: How::Page,
         };
-        if what == OWNERLESS || what == RESERVED {
+        if is_nobodys(what) {
             // Nobody's: shown as it is, counted as unknown.
             place.kind = ObjectKind::Unknown;
         }
@@ -592,6 +523,15 @@ impl<'a> Atlas<'a> {
             _ => OWNERLESS,
         }
     }
+}
+
+/// The allocation that an address lies in: start, bytes up to the next one or a page, and what is known of it. Of other
+/// CPUs' memory `at` may be any number.
+fn around<T>(allocations: &BTreeMap<u64, T>, at: u64) -> Option<(u64, u64, &T)> {
+    let (start, of) = allocations.range(..=at).next_back()?;
+    let next = allocations.range((Bound::Excluded(at), Bound::Unbounded)).next().map_or(u64::MAX, |n| *n.0);
+    let size = (next - start).min(PAGE);
+    (at - start < size).then_some((*start, size, of))
 }
 
 /// Helpers that allocate for others: not what a developer looks for.
@@ -626,29 +566,6 @@ fn is_wrapper(function: &str) -> bool {
     WRAPPERS.contains(&stem.trim_start_matches("__")) || WRAPPERS.contains(&stem)
 }
 
-/// Pointers in a variable of this type, with offset and path behind the variable's name.
-fn pointers(types: &KernelTypes, ty: TypeId) -> Vec<(u64, String, TypeId)> {
-    leaves(&types.table, ty, Arrays::Whole)
-        .into_iter()
-        .take(LEAVES_MAX)
-        .filter_map(|leaf| match types.table.get(types.table.strip(leaf.ty)) {
-            Type::Pointer { to, .. } if leaf.path.is_empty() => Some((leaf.offset, String::new(), *to)),
-            Type::Pointer { to, .. } => Some((leaf.offset, format!(".{}", leaf.path), *to)),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Name and size of a struct that can be an array's element: links of lists lead into other structs, never to one.
-fn complete(types: &KernelTypes, to: TypeId) -> Option<(String, u64)> {
-    let name = types.table.aggregate(types.table.strip(to))?.name.clone()?;
-    if is_link(&name) {
-        return None;
-    }
-    let size = types.named(&name).and_then(|t| types.table.size(t)).filter(|s| *s > 0)?;
-    Some((name, size))
-}
-
 fn numbers(allocators: &[Allocator], gives: Gives) -> Vec<u32> {
     allocators.iter().filter(|a| a.gives == gives).map(|a| a.number).collect()
 }
@@ -668,5 +585,21 @@ fn nothing(address: u64) -> Owner {
         life: Life::default(),
         pointed: None,
         how: How::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn per_cpu_memory_reaches_to_the_next_allocation_or_a_page() {
+        let of = BTreeMap::from([(64, 'a'), (96, 'b')]);
+        let found = |at| around(&of, at).map(|(start, size, of)| (start, size, *of));
+        assert_eq!(found(63), None);
+        assert_eq!(found(95), Some((64, 32, 'a')));
+        assert_eq!(found(96 + PAGE - 1), Some((96, PAGE, 'b')));
+        assert_eq!(found(96 + PAGE), None);
+        assert_eq!(found(u64::MAX), None, "another CPU's memory lies below this one's");
     }
 }

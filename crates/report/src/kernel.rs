@@ -55,6 +55,8 @@ pub(super) struct KernelGroup {
     e_true: f64,
     e_apart: f64,
     cost: LineCost,
+    /// Contents or page tables alone: where in its page a line lies says nothing, and no layout places it.
+    is_anywhere: bool,
     /// Its line with the highest E, and an object of its kind there: what is drawn.
     worst: Option<(u32, LineContention)>,
 }
@@ -62,7 +64,7 @@ pub(super) struct KernelGroup {
 impl KernelGroup {
     /// By the same rule as everywhere.
     fn helps(&self) -> bool {
-        Class::of(&self.cost) == Class::LayoutHelps
+        !self.is_anywhere && Class::of(&self.cost) == Class::LayoutHelps
     }
 
     /// Fields, most transfers first.
@@ -114,14 +116,17 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
     let chose = |s: &Transfer| s.code.is_some_and(|c| chosen.contains(&(s.object, s.offset, c)));
     let seen = analysis::contention(e, &options.question);
     let contended: HashMap<u64, &LineContention> = seen.lines.iter().map(|l| (l.address / line, l)).collect();
-    let mut out: BTreeMap<(String, i64), KernelGroup> = BTreeMap::new();
+    let mut out: BTreeMap<(String, bool, i64), KernelGroup> = BTreeMap::new();
     for (number, rows) in by_line {
         let Some((most, root, relative)) = owner(e, namer, number * line, &rows) else { continue };
-        let g = out.entry((root, relative)).or_default();
-        g.relative = relative;
+        let is_anywhere = rows.iter().all(|s| role(s).is_some_and(Role::is_anywhere));
+        let relative = if is_anywhere { 0 } else { relative };
+        let g = out.entry((root, is_anywhere, relative)).or_default();
+        (g.relative, g.is_anywhere) = (relative, is_anywhere);
         g.lines.insert(number * line);
         for s in rows {
-            add(if chose(s) { namer } else { &plain }, g, s, role(s));
+            let path = path(e, if chose(s) { namer } else { &plain }, s, role(s));
+            add(g, s, path);
         }
         if let Some(l) = contended.get(&number) {
             g.e += l.e.e;
@@ -156,11 +161,17 @@ fn owner(e: &Evidence, namer: &Namer, address: u64, rows: &[&Transfer]) -> Optio
     Some((most, namer.root(o), address.wrapping_sub(o.base) as i64))
 }
 
-fn add(namer: &Namer, g: &mut KernelGroup, s: &Transfer, role: Option<Role>) {
-    let mut path = namer.name(s.object, s.offset, u64::from(s.size)).path;
-    if let Some(role) = role {
-        path = format!("{path} {role}");
+/// The field, with what its bytes were instead.
+fn path(e: &Evidence, namer: &Namer, s: &Transfer, role: Option<Role>) -> String {
+    let field = namer.name(s.object, s.offset, u64::from(s.size)).path;
+    match (role, e.objects.get(s.object as usize)) {
+        (Some(role), Some(o)) if role.is_anywhere() => format!("{} {role}", namer.root(o)),
+        (Some(role), _) => format!("{field} {role}"),
+        (None, _) => field,
     }
+}
+
+fn add(g: &mut KernelGroup, s: &Transfer, path: String) {
     g.transfers += s.transfers;
     g.dirty += s.dirty;
     g.objects.insert(s.object);
@@ -202,7 +213,9 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let items = all.iter().zip(1..).take(DETAILS_MAX).map(|(g, n)| section(&context, g, n)).collect();
     nodes.push(Node::List { key: "kernel_lines".into(), items });
     let named = Named::of(e);
-    let value = serde_json::json!({ "field": named.field, "owner": named.owner, "nothing": named.nothing });
+    let value = serde_json::json!({
+        "field": named.field, "contents": named.contents, "owner": named.owner, "nothing": named.nothing
+    });
     nodes.push(Node::Data { key: "named".into(), value });
     nodes.push(dim(format!("Names: {}.", named.words())));
     nodes.push(dim(

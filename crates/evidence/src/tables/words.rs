@@ -102,6 +102,17 @@ pub enum Role {
     ZeroedOnAllocation,
     /// Link or function of a callback that waits for readers.
     RcuHead,
+    /// What a page holds for others: the memory of a program, a file's bytes, a packet's. No layout places it.
+    PageContents,
+    /// An entry of a page table.
+    PageTableEntry,
+}
+
+impl Role {
+    /// A place as good as any other in its page: where in the page it is says nothing.
+    pub fn is_anywhere(self) -> bool {
+        matches!(self, Role::PageContents | Role::PageTableEntry)
+    }
 }
 
 impl fmt::Display for Role {
@@ -110,6 +121,8 @@ impl fmt::Display for Role {
             Role::FreelistWord => "(freelist word)",
             Role::ZeroedOnAllocation => "(zeroed on allocation)",
             Role::RcuHead => "(RCU head)",
+            Role::PageContents => "(contents)",
+            Role::PageTableEntry => "(page table entry)",
         })
     }
 }

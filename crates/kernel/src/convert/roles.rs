@@ -71,7 +71,7 @@ pub(super) fn clearing(
 
 /// Writes the roles. `free_pointers` is by object, `clearing` from [`clearing`].
 pub(super) fn name(evidence: &mut Evidence, free_pointers: &[Option<u64>], clearing: &BTreeSet<u32>) {
-    for t in evidence.touches.iter_mut().filter(|t| t.field.is_none()) {
+    for t in evidence.touches.iter_mut().filter(|t| t.field.is_none() && t.role.is_none()) {
         let (Some(o), Some(c)) =
             (evidence.objects.get(t.object as usize), evidence.code.get(t.code as usize))
         else {

@@ -36,6 +36,8 @@ impl Site {
             (How::AllocationSite, _) if p.kind == ObjectKind::Slab => {
                 Some(Site::Allocation(p.site.as_ref()?.1, p.asked))
             }
+            // Rounded up by nobody: what was asked for is unknown, the size reaches to the next one.
+            (How::PerCpu, _) => Some(Site::Allocation(p.site.as_ref()?.1, 0)),
             (How::GeneralCache, _) => Some(Site::Alone(id)),
             (_, Some(to)) => Some(Site::Pointed(to.variable.clone(), to.name.clone())),
             _ => None,

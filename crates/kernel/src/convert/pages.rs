@@ -1,0 +1,157 @@
+//! Bare pages: memory that no slab, variable or allocation explains, told by the code that touches it. A page table's
+//! entries are what the walking code calls them; what only whole-page code clears and copies is a page's contents,
+//! memory of programs and bytes of files and packets, which has no fields.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tussle_evidence::{Evidence, Object, ObjectKind, Role};
+use tussle_model::Type;
+
+use crate::convert::inner::Bases;
+use crate::image::KernelTypes;
+use crate::place::is_nobodys;
+use crate::slab::PAGE;
+use crate::typed::Holder;
+
+/// Entries of page tables, by the names of their types (arch/x86/include/asm/pgtable_types.h).
+const ENTRIES: &[&str] = &["pte_t", "pmd_t", "pud_t", "p4d_t", "pgd_t"];
+
+/// Beginnings of the names of functions that clear, copy and compare bytes for whoever calls them, over five years of
+/// kernels (arch/x86/lib).
+const BYTES_CODE: &[&str] = &[
+    "clear_page",
+    "copy_page",
+    "copy_user",
+    "__copy_user",
+    "copy_mc",
+    "__clear_user",
+    "clear_user",
+    "rep_movs_alternative",
+    "rep_stos_alternative",
+    "memcpy",
+    "__memcpy",
+    "__pi_memcpy",
+    "memmove",
+    "__memmove",
+    "memset",
+    "__memset",
+    "__pi_memset",
+];
+
+/// What a page is called of which all that was touched is explained.
+const PAGE_NAME: &str = "page";
+
+/// Writes the roles of touches to bare pages, and calls pages that they explain entirely what they are.
+pub(super) fn name(types: &KernelTypes, bases: &Bases, evidence: &mut Evidence) {
+    let bare: Vec<bool> = evidence.objects.iter().map(is_bare).collect();
+    let mut known: BTreeMap<u32, Option<Role>> = BTreeMap::new();
+    for t in evidence.touches.iter_mut().filter(|t| bare.get(t.object as usize) == Some(&true)) {
+        let told = || {
+            let walks = bases.get(&t.code).is_some_and(|held| is_entry(types, held));
+            let moves = || evidence.code.get(t.code as usize).is_some_and(|c| moves_bytes(&c.frames));
+            if walks { Some(Role::PageTableEntry) } else { moves().then_some(Role::PageContents) }
+        };
+        let role = *known.entry(t.code).or_insert_with(told);
+        if role.is_some() {
+            (t.role, t.field) = (role, None);
+        }
+    }
+    spread(&bare, evidence);
+    rename(&bare, evidence);
+}
+
+fn is_bare(o: &Object) -> bool {
+    let page = matches!(o.kind, ObjectKind::Mapped | ObjectKind::Unknown) && o.size == PAGE;
+    page && o.ty.is_none() && o.base.is_multiple_of(PAGE)
+}
+
+/// All variables in the base register point to entries of page tables.
+fn is_entry(types: &KernelTypes, held: &[(Holder, i64)]) -> bool {
+    let one = |(holder, _): &(Holder, i64)| {
+        let Some(ty) = types.entry(Some(holder.entry)) else { return false };
+        let Type::Pointer { to, .. } = types.table.get(types.table.strip(ty)) else { return false };
+        ENTRIES.contains(&types.table.name(*to).trim_start_matches("const "))
+    };
+    !held.is_empty() && held.iter().all(one)
+}
+
+fn moves_bytes(frames: &[tussle_evidence::Frame]) -> bool {
+    let innermost = frames.first().map(|f| f.function.as_str());
+    innermost.is_some_and(|f| BYTES_CODE.iter().any(|stem| f.starts_with(stem)))
+}
+
+/// Code of which nothing is known touches what other code calls an entry.
+fn spread(bare: &[bool], evidence: &mut Evidence) {
+    let entry = |role: Option<Role>| role == Some(Role::PageTableEntry);
+    let entries: HashSet<(u32, u64, u32)> =
+        evidence.touches.iter().filter(|t| entry(t.role)).map(|t| (t.object, t.offset, t.size)).collect();
+    for t in evidence.touches.iter_mut().filter(|t| t.role.is_none() && t.field.is_none()) {
+        let here = (t.object, t.offset, t.size);
+        if bare.get(t.object as usize) == Some(&true) && entries.contains(&here) {
+            t.role = Some(Role::PageTableEntry);
+        }
+    }
+}
+
+/// A page is nobody's as long as one touch is unexplained.
+fn rename(bare: &[bool], evidence: &mut Evidence) {
+    let mut explained: HashMap<u32, bool> = HashMap::new();
+    for t in &evidence.touches {
+        *explained.entry(t.object).or_insert(true) &= t.role.is_some() || t.field.is_some();
+    }
+    for ((o, bare), id) in evidence.objects.iter_mut().zip(bare).zip(0u32..) {
+        if *bare && explained.get(&id) == Some(&true) && o.name.as_deref().is_some_and(is_nobodys) {
+            (o.kind, o.name) = (ObjectKind::Mapped, Some(PAGE_NAME.into()));
+            o.why = format!("{}, and by the code that touches it", o.why);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::OWNERLESS;
+    use tussle_evidence::sample::Sample;
+    use tussle_evidence::{Frame, Touch, TouchKind};
+
+    fn touch(object: u32, offset: u64, code: u32) -> Touch {
+        let kind = TouchKind::Read;
+        Touch { object, offset, size: 8, code, actor: None, kind, samples: 1, field: None, role: None }
+    }
+
+    /// Code 0 clears, 1 walks a table, 2 and 3 are anybody's.
+    fn named(touches: Vec<Touch>) -> Evidence {
+        let mut s = Sample::new(1000);
+        for base in [0x1000, 0x2000] {
+            s.heap(base, PAGE, None, 1, PAGE, None);
+        }
+        let long = s.long();
+        let pte = s.typedef("pte_t", long);
+        let mut e = s.evidence();
+        for function in ["clear_page_erms", "zap_pte_range", "_raw_spin_lock", "mystery"] {
+            let frames = vec![Frame { function: function.into(), file: String::new(), line: 0, column: 0 }];
+            let row = tussle_evidence::Code { frames, ..crate::convert::code_row(0) };
+            e.code.push(row);
+        }
+        for o in &mut e.objects {
+            (o.kind, o.name) = (ObjectKind::Unknown, Some(OWNERLESS.into()));
+        }
+        e.touches = touches;
+        let mut table = e.types.clone();
+        let pointer = table.push(Type::Pointer { to: pte, size: 8 });
+        let types = KernelTypes::of(table, HashMap::from([(7, pointer)]));
+        let bases = Bases::from([(1, vec![(Holder { entry: 7, variable: "pte".into() }, 0)])]);
+        name(&types, &bases, &mut e);
+        e
+    }
+
+    #[test]
+    fn pages_are_what_all_of_their_code_says() {
+        let e = named(vec![touch(0, 0, 0), touch(0, 64, 1), touch(0, 64, 2), touch(1, 0, 0), touch(1, 8, 3)]);
+        let roles: Vec<Option<Role>> = e.touches.iter().map(|t| t.role).collect();
+        let (contents, entry) = (Some(Role::PageContents), Some(Role::PageTableEntry));
+        assert_eq!(roles, [contents, entry, entry, contents, None]);
+        let names: Vec<Option<&str>> = e.objects.iter().map(|o| o.name.as_deref()).collect();
+        assert_eq!(names, [Some(PAGE_NAME), Some(OWNERLESS)]);
+    }
+}
