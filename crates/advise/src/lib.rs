@@ -8,6 +8,7 @@
 
 pub mod abi;
 pub mod advice;
+pub mod again;
 pub mod apart;
 pub mod builds;
 pub mod class;

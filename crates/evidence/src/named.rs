@@ -126,5 +126,11 @@ mod tests {
         e.transfers.iter_mut().flatten().for_each(|t| t.code = Some(3));
         let named = Named::of(&e);
         assert_eq!((named.field, named.owner, named.nothing), (73, 26, 1));
+        // What a page holds has no fields, and an entry of a page table is one.
+        let page = |object, role| Touch { field: None, role: Some(role), ..touch(object) };
+        e.touches.extend([page(1, Role::PageContents), page(3, Role::PageTableEntry)]);
+        let named = Named::of(&e);
+        assert_eq!((named.field, named.contents, named.owner, named.nothing), (85, 8, 6, 1));
+        assert!(named.words().contains(", 8.0% are contents of pages, which have no fields, "));
     }
 }

@@ -4,6 +4,7 @@ mod files;
 mod launch;
 mod monitor;
 pub mod newc;
+mod root;
 mod run;
 mod snapshot;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 pub(crate) use files::private_folder;
 pub use files::{Equipment, equipment};
+pub use root::Root;
 pub use run::{Event, Guest, run};
 
 /// Environment variable that names another emulator.
@@ -191,6 +193,8 @@ pub struct Boot {
     pub init: Vec<String>,
     /// Further files for the initramfs, `name in the guest → file here`.
     pub files: Vec<(String, PathBuf)>,
+    /// Links in the initramfs, `name in the guest → what it says`.
+    pub links: Vec<(String, String)>,
     /// Lines for the plugin, from the kernel's symbol table.
     pub hooks: String,
     /// Further words on the kernel's command line.

@@ -16,6 +16,7 @@ pub mod for_use;
 pub mod grid;
 pub mod images;
 pub mod interrupted;
+pub mod kernel_tree;
 pub mod live;
 pub mod project;
 pub mod record;

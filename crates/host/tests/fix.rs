@@ -533,7 +533,7 @@ fn a_struct_of_a_kernel_tree_is_patched() {
     let edits: Vec<Edit> = vec!["mmap_lock:after:def_flags".parse().expect("an edit")];
     let mut announce = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let build = Build::find(tree);
-    assert_eq!(build, Build::Kernel);
+    assert_eq!(build, Build::Kernel(None));
     let (dir, type_name) = (tree, "mm_struct");
     let request = Request {
         dir,

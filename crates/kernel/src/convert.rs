@@ -412,15 +412,15 @@ fn name_code(inputs: &Inputs, evidence: &mut Evidence, chains: &roles::Chains) {
             .into_iter()
             .map(|f| Frame { function: f.function, file: f.file, line: f.line, column: f.column })
             .collect();
-        if row.frames.is_empty() {
-            // Written in assembler: the symbol is all there is.
-            let function = inputs.image.function_at(row.address).map(|f| f.name.clone());
-            row.frames.extend(function.map(|function| Frame {
-                function,
-                file: String::new(),
-                line: 0,
-                column: 0,
-            }));
+        // Written in assembler: the symbol is all there is.
+        let function = || inputs.image.function_at(row.address).map(|f| f.name.clone());
+        match row.frames.first_mut() {
+            Some(f) if f.function.is_empty() => f.function = function().unwrap_or_default(),
+            Some(_) => {}
+            None => {
+                let frame = |function| Frame { function, file: String::new(), line: 0, column: 0 };
+                row.frames.extend(function().map(frame));
+            }
         }
     }
 }

@@ -43,6 +43,20 @@ pub struct KernelNames {
     functions: Vec<Function>,
 }
 
+/// A function; assembler's have no type where they are local.
+fn is_code<'d>(file: &object::File<'d>, s: &impl ObjectSymbol<'d>) -> bool {
+    use object::{ObjectSection, SectionKind, SymbolKind};
+    let in_text = || {
+        let section = s.section_index().and_then(|i| file.section_by_index(i).ok());
+        section.is_some_and(|section| section.kind() == SectionKind::Text)
+    };
+    match s.kind() {
+        SymbolKind::Text => true,
+        SymbolKind::Unknown | SymbolKind::Label => in_text(),
+        _ => false,
+    }
+}
+
 impl KernelNames {
     /// Reads the symbol table, and looks whether there is debug information.
     ///
@@ -60,7 +74,7 @@ impl KernelNames {
             if name.is_empty() {
                 continue;
             }
-            if s.kind() == object::SymbolKind::Text && s.size() > 0 {
+            if s.size() > 0 && is_code(elf.object(), &s) {
                 let end = s.address().saturating_add(s.size());
                 functions.push(Function { name: name.into(), start: s.address(), end });
             }

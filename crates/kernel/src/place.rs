@@ -18,6 +18,9 @@ pub use crate::wish::{OfCache, TypeWish};
 /// How far behind the pointer that leads to it boot memory of unknown size may reach.
 const BOOT_BLOCK_MAX: u64 = 64 << 20;
 
+/// Largest bucket of a table from the boot allocator (`struct inet_bind_hashbucket`: a lock and a list's head).
+const BUCKET_MAX: u64 = 16;
+
 /// What is said of pages that nothing tells the use of.
 pub(crate) const OWNERLESS: &str = "page without an owner at the end";
 /// And of those that the boot allocator gave to somebody.
@@ -435,7 +438,9 @@ impl<'a> Atlas<'a> {
             return None;
         }
         let known = *size > 0 && offset < *size;
-        if !known && (offset >= BOOT_BLOCK_MAX || !self.is_reserved(*start, address)) {
+        // Behind one large struct comes the boot allocator's next customer; small ones are buckets of a table.
+        let is_table = *size <= BUCKET_MAX;
+        if !known && (!is_table || offset >= BOOT_BLOCK_MAX || !self.is_reserved(*start, address)) {
             return None;
         }
         let named = behind.iter().filter(|_| known).cloned().collect::<Vec<_>>();

@@ -120,7 +120,7 @@ pub(super) fn groups(e: &Evidence, namer: &Namer, options: &Options) -> Vec<Kern
     for (number, rows) in by_line {
         let Some((most, root, relative)) = owner(e, namer, number * line, &rows) else { continue };
         let is_anywhere = rows.iter().all(|s| role(s).is_some_and(Role::is_anywhere));
-        let relative = if is_anywhere { 0 } else { relative };
+        let (root, relative) = if is_anywhere { ("pages".into(), 0) } else { (root, relative) };
         let g = out.entry((root, is_anywhere, relative)).or_default();
         (g.relative, g.is_anywhere) = (relative, is_anywhere);
         g.lines.insert(number * line);
@@ -165,7 +165,10 @@ fn owner(e: &Evidence, namer: &Namer, address: u64, rows: &[&Transfer]) -> Optio
 fn path(e: &Evidence, namer: &Namer, s: &Transfer, role: Option<Role>) -> String {
     let field = namer.name(s.object, s.offset, u64::from(s.size)).path;
     match (role, e.objects.get(s.object as usize)) {
-        (Some(role), Some(o)) if role.is_anywhere() => format!("{} {role}", namer.root(o)),
+        // What the page became by the end of the run says nothing of the time when it was a page table.
+        (Some(Role::PageTableEntry), _) => "page table entry".into(),
+        (Some(role @ Role::PageContents), Some(o)) if o.kind == ObjectKind::Unknown => format!("page {role}"),
+        (Some(role @ Role::PageContents), Some(o)) => format!("{} {role}", namer.root(o)),
         (Some(role), _) => format!("{field} {role}"),
         (None, _) => field,
     }
@@ -200,7 +203,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let mut nodes = vec![Node::Facts(facts(e, &all, total, finding))];
     nodes.extend(loss_nodes(e, problems));
     nodes.push(field_table(e, &all, total));
-    nodes.push(table(&all, total));
+    nodes.push(table(&all[..all.len().min(GROUPS_MAX)], total));
     if all.len() > GROUPS_MAX {
         let rest: u64 = all[GROUPS_MAX..].iter().map(|g| g.transfers).sum();
         nodes.push(dim(format!(
@@ -276,11 +279,14 @@ fn table(all: &[KernelGroup], total: u64) -> Node {
             Cell::text(g.title()).tone(Tone::Name),
         ]
     };
-    Node::Table {
-        key: "lines".into(),
-        columns,
-        rows: all.iter().take(GROUPS_MAX).enumerate().map(row).collect(),
-    }
+    Node::Table { key: "lines".into(), columns, rows: all.iter().enumerate().map(row).collect() }
+}
+
+/// The first lines of a report, and what is said when there are none.
+pub fn first_lines(e: &Evidence, rows: usize) -> Node {
+    let all = groups(e, &Namer::new(e), &Options::default());
+    let total = all.iter().map(|g| g.transfers).sum();
+    table(&all[..all.len().min(rows)], total)
 }
 
 /// The same transfers by field, whatever object and phase it was in.
@@ -561,6 +567,29 @@ mod tests {
         (e.touches.pop(), e.touches.push(touch(2)));
         let all = groups(&e, &Namer::new(&e), &Options::default());
         assert_eq!(all[0].ranked(), [("struct stats.hits", 70), ("struct stats.misses", 30)]);
+    }
+
+    #[test]
+    fn places_in_pages_are_one_row_that_no_layout_helps() {
+        let mut e = evidence();
+        (e.objects[0].ty, e.objects[0].kind) = (None, ObjectKind::Unknown);
+        for (offset, code) in [(0, 2), (8, 3)] {
+            let (actor, kind, role) = (None, TouchKind::Write, Some(Role::PageContents));
+            e.touches.push(Touch {
+                object: 0,
+                offset,
+                size: 8,
+                code,
+                actor,
+                kind,
+                samples: 1,
+                field: None,
+                role,
+            });
+        }
+        let all = groups(&e, &Namer::new(&e), &Options::default());
+        assert_eq!(all[0].ranked(), [("page (contents)", 100)]);
+        assert!(!crate::report(&e, &[], &Options::default()).outcome.helps);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod behaviour;
 mod course;
 mod fate;
 mod gate;
+mod kernel;
 mod left;
 mod patches;
 mod predicted;
@@ -73,6 +74,8 @@ pub struct Args {
     /// Command and arguments to run in the built folder.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    kernel: kernel::KernelArgs,
 }
 
 impl Args {
@@ -88,6 +91,7 @@ impl Args {
             kind: None,
             no_bench: false,
             abi_ok: false,
+            kernel: kernel::KernelArgs::default(),
             output: PathBuf::new(),
             patch: PathBuf::new(),
             command: Vec::new(),
@@ -97,6 +101,9 @@ impl Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    if args.kernel.is_asked_for()? {
+        return kernel::run(args, global);
+    }
     let hunt = steps::Hunt::new(args, global)?;
     hunt.course.heed().context("cannot heed signals")?;
     let shown = hunt.course.show(global);

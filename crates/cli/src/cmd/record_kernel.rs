@@ -40,38 +40,11 @@ pub struct Args {
     /// The same kernel's vmlinux with debug information (scripts/fetch-kernel.sh gets both).
     #[arg(long, value_name = "FILE")]
     vmlinux: PathBuf,
-    /// CPUs of the guest; each runs one task.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    smp: u32,
-    /// What the guest does.
-    #[arg(long, value_enum, value_name = "NAME", required_unless_present = "run")]
-    workload: Option<WorkloadArg>,
     /// Run this program in the guest instead, on every CPU; it is looked for in the guest (see --initrd-add).
-    #[arg(long, value_name = "CMD", conflicts_with = "workload")]
+    #[arg(long, value_name = "CMD", conflicts_with = "workload", required_unless_present = "workload")]
     run: Option<String>,
-    /// The program of --run brings its own threads: start it once at a time, on no CPU in particular.
-    #[arg(long, requires = "run")]
-    threads: bool,
-    /// Count only what happens while the program of --run has a region open (`tussle.h`, docs/marks.md): neither its
-    /// start nor its end.
-    #[arg(long, requires = "run")]
-    regions: bool,
-    /// Put a file of this machine into the guest, under the same path or `FILE=PATH`, with the libraries it loads.
-    #[arg(long, value_name = "FILE[=PATH]")]
-    initrd_add: Vec<String>,
-    /// Operations of each task (starts of the program of --run); left out, as many as suit the workload.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    ops: Option<u32>,
-    /// Pages that one operation maps or touches.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pages: Option<u32>,
-    /// Memory of the guest in MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=2047))]
-    memory: u64,
-    /// Record once, with this many instructions between forced changes of the running CPU
-    /// [default: three times, with 1000, 100 and 10000, kept apart: what a layout does may turn with that]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(50..))]
-    quantum: Option<u32>,
+    #[command(flatten)]
+    work: WorkArgs,
     /// Instructions of its turn that a CPU loses with every transfer, so that contention shapes the run; 0: watching
     /// changes nothing.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..1_000_000))]
@@ -79,9 +52,10 @@ pub struct Args {
     /// Accesses per window of virtual time.
     #[arg(long, value_name = "N", default_value_t = 65536, value_parser = clap::value_parser!(u32).range(256..))]
     window: u32,
-    /// End a guest after so many seconds of the emulator's CPU time: a busy machine takes none of it.
-    #[arg(long, value_name = "S", default_value_t = 240)]
-    timeout: u64,
+    /// End a guest after so many seconds of the emulator's CPU time: a busy machine takes none of it [default: 240, and
+    /// 30 for every CPU beyond 4]
+    #[arg(long, value_name = "S")]
+    timeout: Option<u64>,
     /// Limit of the temporary recording (MiB).
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     stream_max: u64,
@@ -99,8 +73,89 @@ pub struct Args {
     append: String,
 }
 
+/// What the guest is, and does; also of `hunt --kernel`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct WorkArgs {
+    /// CPUs of the guest; each runs one task.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    smp: u32,
+    /// What the guest does.
+    #[arg(long, value_enum, value_name = "NAME")]
+    workload: Option<WorkloadArg>,
+    /// The program of --run brings its own threads: start it once at a time, on no CPU in particular.
+    #[arg(long, requires = "run")]
+    threads: bool,
+    /// Count only what happens while the program of --run has a region open (`tussle.h`, docs/marks.md): neither its
+    /// start nor its end.
+    #[arg(long, requires = "run")]
+    regions: bool,
+    /// Put a file of this machine into the guest, under the same path or `FILE=PATH`, with the libraries it loads.
+    #[arg(long, value_name = "FILE[=PATH]")]
+    initrd_add: Vec<String>,
+    /// Put everything in this folder into the guest, as its root: a user land with its shell, libraries and programs.
+    #[arg(long, value_name = "DIR", requires = "run")]
+    root: Option<PathBuf>,
+    /// Operations of each task (starts of the program of --run); left out, as many as suit the workload and the CPUs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ops: Option<u32>,
+    /// Pages that one operation maps or touches.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pages: Option<u32>,
+    /// Memory of the guest in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=2047))]
+    memory: u64,
+    /// Record once, with this many instructions between forced changes of the running CPU
+    /// [default: three times, with 1000, 100 and 10000, kept apart: what a layout does may turn with that]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(50..))]
+    quantum: Option<u32>,
+}
+
+impl WorkArgs {
+    /// An option that was given, of those without a default.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--workload", self.workload.is_some()),
+            ("--threads", self.threads),
+            ("--regions", self.regions),
+            ("--initrd-add", !self.initrd_add.is_empty()),
+            ("--root", self.root.is_some()),
+            ("--ops", self.ops.is_some()),
+            ("--pages", self.pages.is_some()),
+            ("--quantum", self.quantum.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(name, given)| given.then_some(name))
+    }
+
+    /// Something is to be done without a program of the caller's.
+    pub fn has_workload(&self) -> bool {
+        self.workload.is_some()
+    }
+
+    /// Operations and pages of a task. With many CPUs each has less to do: contention makes an operation longer.
+    fn amount(&self) -> (&'static str, u32, u32) {
+        let (name, ops, pages) = self.workload.map_or(("run", 3, 16), WorkloadArg::defaults);
+        let ops = match self.workload {
+            Some(_) => (ops * SMP_FULL / self.smp.max(SMP_FULL)).max(OPS_MIN.min(ops)),
+            None => ops,
+        };
+        (name, self.ops.unwrap_or(ops), self.pages.unwrap_or(pages))
+    }
+}
+
+/// Up to so many CPUs each task has a workload's full number of operations, and never fewer than so many.
+const SMP_FULL: u32 = 4;
+const OPS_MIN: u32 = 4;
+
+/// Memory that a guest needs beside its user land.
+const MEMORY_LEFT_MIB: u64 = 128;
+
+/// CPU time of the emulator with few CPUs and for each more (s): a guest with 64 takes about a minute to boot.
+const TIMEOUT_S: u64 = 240;
+const TIMEOUT_CPU_S: u64 = 30;
+
 /// The names that `tussle bench --scenario` and the simulator use, too.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum WorkloadArg {
     #[value(name = "mmap1")]
     Mmap1,
@@ -144,7 +199,29 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// A recording, and how its transfers were attributed.
+pub struct Recorded {
+    /// With the other lengths of turns in it.
+    pub evidence: Evidence,
+    attribution: Attribution,
+}
+
+impl Recorded {
+    /// One line about the names.
+    pub fn words(&self) -> String {
+        attribution_line(&self.evidence, &self.attribution)
+    }
+}
+
 fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
+    match recorded(args, global)? {
+        Some(recorded) => write(args, global, recorded),
+        None => Ok(()),
+    }
+}
+
+/// Runs the guest; `None` where nothing was to be recorded.
+pub fn recorded(args: &Args, global: &Global) -> anyhow::Result<Option<Recorded>> {
     let emulator = emulator::find()?;
     let vmlinux = map(&args.vmlinux)?;
     let shown = || args.vmlinux.display().to_string();
@@ -167,7 +244,7 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
         (run(first), image.map(|reader| reader.join()))
     });
     let recorded = recorded?;
-    let Some(image) = image else { return Ok(()) };
+    let Some(image) = image else { return Ok(None) };
     let image = image.map_err(|_| anyhow::anyhow!("reading the debug information failed"))?;
     let (image, problems) = image.with_context(shown)?;
     for p in problems.iter().take(5) {
@@ -185,13 +262,33 @@ fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
             Err(e) => global.remark(format!("left out: turns of {quantum} instructions: {e:#}")),
         }
     }
-    write(args, global, evidence, &attribution)
+    Ok(Some(Recorded { evidence, attribution }))
 }
 
 impl Args {
+    /// A kernel and what its guest does; everything else as usual.
+    pub fn of(vmlinux: &Path, run: Option<&String>, work: &WorkArgs) -> Args {
+        Args {
+            output: PathBuf::new(),
+            redact: false,
+            kernel: None,
+            vmlinux: vmlinux.to_path_buf(),
+            run: run.cloned(),
+            work: work.clone(),
+            feedback: 0,
+            window: 65536,
+            timeout: None,
+            stream_max: 2048,
+            no_snapshot: false,
+            no_record: false,
+            keep_memory: None,
+            append: String::new(),
+        }
+    }
+
     /// Lengths of turns in instructions: that of all reports, and those recorded beside it.
     fn turns(&self) -> (u32, &'static [u32]) {
-        match self.quantum {
+        match self.work.quantum {
             Some(one) => (one, &[]),
             None if self.no_record => (TURN, &[]),
             None => (TURN, &OTHER_TURNS),
@@ -249,17 +346,14 @@ fn decoded(global: &Global, guest: &Guest) -> anyhow::Result<Stream> {
     Ok(stream)
 }
 
-fn write(
-    args: &Args,
-    global: &Global,
-    mut evidence: Evidence,
-    attribution: &Attribution,
-) -> anyhow::Result<()> {
+fn write(args: &Args, global: &Global, recorded: Recorded) -> anyhow::Result<()> {
+    let words = recorded.words();
+    let mut evidence = recorded.evidence;
     if args.redact {
         tussle_evidence::redact(&mut evidence);
     }
     tussle_host::evidence_file::write(&args.output, &evidence)?;
-    global.remark(attribution_line(&evidence, attribution));
+    global.remark(words);
     global.remark(format!(
         "{} objects, {} rows of accesses -> {}",
         evidence.objects.len(),
@@ -290,7 +384,7 @@ fn machine(args: &Args, emulator: &str) -> Machine {
     }
     command.retain(|w| w != "--no-snapshot");
     Machine {
-        vcpus: args.smp,
+        vcpus: args.work.smp,
         emulator: emulator.into(),
         command,
         vmlinux: args.vmlinux.display().to_string(),
@@ -299,9 +393,10 @@ fn machine(args: &Args, emulator: &str) -> Machine {
 }
 
 fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot> {
-    let (name, ops, pages) = args.workload.map_or(("run", 3, 16), WorkloadArg::defaults);
-    let (ops, pages) = (args.ops.unwrap_or(ops), args.pages.unwrap_or(pages));
-    let (name, tasks) = if args.threads { ("threads", 1) } else { (name, args.smp) };
+    let work = &args.work;
+    let (name, ops, pages) = work.amount();
+    let (name, tasks) = if work.threads { ("threads", 1) } else { (name, work.smp) };
+    let beyond = u64::from(work.smp.saturating_sub(SMP_FULL));
     let mut init = vec![name.to_string(), tasks.to_string(), ops.to_string(), pages.to_string()];
     if let Some(line) = &args.run {
         let words = shell_words::split(line).context("--run")?;
@@ -310,24 +405,43 @@ fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot>
         }
         init.extend(words);
     }
+    let root = root(work)?;
+    let mut files = files(&work.initrd_add)?;
+    files.extend(root.files);
     Ok(Boot {
         kernel: args.kernel.clone().unwrap_or_else(|| args.vmlinux.clone()),
         build_id: names.build_id.clone().unwrap_or_default(),
         snapshot: !args.no_snapshot,
-        vcpus: args.smp,
-        memory_mib: args.memory,
+        vcpus: work.smp,
+        memory_mib: work.memory,
         quantum: TURN,
         feedback: args.feedback,
         window: args.window,
-        regions: args.regions,
+        regions: work.regions,
         record: !args.no_record,
-        timeout: Duration::from_secs(args.timeout),
+        timeout: Duration::from_secs(args.timeout.unwrap_or(TIMEOUT_S + TIMEOUT_CPU_S * beyond)),
         stream_bytes_max: args.stream_max << 20,
         init,
-        files: files(&args.initrd_add)?,
+        files,
+        links: root.links,
         hooks: hooks.text.clone(),
         append: args.append.clone(),
     })
+}
+
+/// The folder of --root, if it fits: it is in the guest's memory twice while the kernel unpacks it.
+fn root(work: &WorkArgs) -> anyhow::Result<emulator::Root> {
+    let Some(dir) = &work.root else { return Ok(emulator::Root::default()) };
+    let root = emulator::Root::of(dir)?;
+    let needed_mib = (2 * root.bytes >> 20) + MEMORY_LEFT_MIB;
+    anyhow::ensure!(
+        needed_mib <= work.memory,
+        "{}: {} MiB of files need a guest of {needed_mib} MiB (--memory, at most 2047): leave out what the \
+         program does not read",
+        dir.display(),
+        root.bytes >> 20
+    );
+    Ok(root)
 }
 
 fn files(added: &[String]) -> anyhow::Result<Vec<(String, PathBuf)>> {

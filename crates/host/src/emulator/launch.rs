@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::newc::{Entry, archive};
+use super::root::through;
 use super::{Boot, Emulator, EmulatorError, Equipment};
 
 /// Bytes that the guest's init is given its words in, always as many: firmware remembers sizes, and a snapshot serves
@@ -260,6 +261,9 @@ fn initramfs(equipment: &Equipment, boot: &Boot) -> Result<Vec<u8>, EmulatorErro
     for (name, path) in &boot.files {
         entries.push((name.clone(), Entry::File(read(path)?)));
     }
+    let links = boot.links.iter().map(|(name, target)| (name.as_str(), target.as_str())).collect();
+    entries.iter_mut().for_each(|(name, _)| *name = through(&links, name));
+    entries.extend(boot.links.iter().map(|(name, target)| (name.clone(), Entry::Link(target.clone()))));
     archive(&entries)
         .ok_or_else(|| EmulatorError::io("initramfs")(std::io::Error::other("a file is too large")))
 }

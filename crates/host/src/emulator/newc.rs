@@ -9,6 +9,8 @@ pub enum Entry {
     File(Vec<u8>),
     /// Character device, major and minor.
     Device(u32, u32),
+    /// Symbolic link.
+    Link(String),
 }
 
 /// Largest file: its size must fit eight hexadecimal digits, and the guest's memory is small.
@@ -33,6 +35,7 @@ pub fn archive(entries: &[(String, Entry)]) -> Option<Vec<u8>> {
         match entry {
             Entry::File(bytes) if bytes.len() > FILE_BYTES_MAX => return None,
             Entry::File(bytes) => record(&mut out, name, 0o100755, bytes, (0, 0)),
+            Entry::Link(target) => record(&mut out, name, 0o120777, target.as_bytes(), (0, 0)),
             Entry::Device(major, minor) => record(&mut out, name, 0o20600, &[], (*major, *minor)),
         }
     }

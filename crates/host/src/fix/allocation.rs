@@ -14,7 +14,7 @@ use tussle_model::TypeId;
 
 use super::calls::Call;
 use super::sources::Sources;
-use super::{Build, FixError, Request};
+use super::{FixError, Request};
 
 /// What C's `malloc` gives on 64-bit machines, bytes (`alignof(max_align_t)`).
 const HEAP_ALIGN: u64 = 16;
@@ -35,7 +35,7 @@ pub(super) fn candidates(request: &Request<'_>, sources: &Sources) -> Vec<PathBu
     if !may_change(request.edits) {
         return Vec::new();
     }
-    let kernel = request.build == &Build::Kernel;
+    let kernel = request.build.is_kernel();
     let allocates = |t: &str| match kernel {
         true => slab::makes_caches(t),
         false => t.contains("sizeof") && HEAP.iter().any(|h| t.contains(h)),
@@ -62,7 +62,7 @@ impl Needs {
         target: TypeId,
         relayout: &Relayout<'_>,
     ) -> Result<Option<Needs>, FixError> {
-        let kernel = request.build == &Build::Kernel;
+        let kernel = request.build.is_kernel();
         if !may_change(request.edits) {
             return Ok(None);
         }

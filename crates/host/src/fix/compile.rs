@@ -53,17 +53,23 @@ pub enum Build {
     System(System),
     /// One compilation out of this database.
     Compdb(PathBuf),
-    /// One object of a Linux kernel, built outside of its tree.
-    Kernel,
+    /// One object of a Linux kernel, built outside of its tree, configured by this file; without one by the tree's
+    /// own `.config`, else the default one.
+    Kernel(Option<PathBuf>),
     /// One source file by itself: `cc -c FILE`.
     Plain,
 }
 
 impl Build {
+    /// The folder is the source of Linux.
+    pub fn is_kernel(&self) -> bool {
+        matches!(self, Build::Kernel(_))
+    }
+
     /// `make` if there is a makefile, a compilation database if there is one, another build system, else file by file.
     pub fn find(dir: &Path) -> Build {
         if dir.join("Kbuild").is_file() && dir.join("Kconfig").is_file() {
-            return Build::Kernel;
+            return Build::Kernel(None);
         }
         let all = System::all_of(dir);
         let database = all.iter().find_map(|s| match s {
@@ -133,7 +139,7 @@ impl<'a> Compiler<'a> {
         patched: bool,
         announce: &mut dyn FnMut(&str),
     ) -> Result<TypeTable, FixError> {
-        if self.request.build == &Build::Kernel {
+        if self.request.build.is_kernel() {
             return kernel::layout(self, patched, announce);
         }
         // Another program of the folder may have a type of this name: only where none is known to stand in our file,
@@ -179,7 +185,7 @@ impl<'a> Compiler<'a> {
                 self.whole(&["sh", "-c", &command], &command, patched, announce, probe)
             }
             Build::Compdb(path) => self.by_database(path, patched, announce, probe),
-            Build::Kernel => Err(self.no_layout()),
+            Build::Kernel(_) => Err(self.no_layout()),
             Build::Plain => self.plain(patched, announce, probe),
         }
     }
@@ -190,7 +196,7 @@ impl<'a> Compiler<'a> {
             Build::Shell(c) => c.clone(),
             Build::Make => "make -B".into(),
             Build::System(s) => s.command(),
-            Build::Kernel => "make".into(),
+            Build::Kernel(_) => "make".into(),
             Build::Compdb(p) => p.display().to_string(),
             Build::Plain => "cc -c -g".into(),
         };
@@ -241,7 +247,7 @@ impl<'a> Compiler<'a> {
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.to_path_buf());
         let all = match &self.request.build {
             // One command among thousands: the layout is compiled, diagnostics are not compared.
-            Build::Kernel => Vec::new(),
+            Build::Kernel(_) => Vec::new(),
             Build::Shell(_) | Build::Make | Build::System(_) => {
                 self.calls.borrow().clone().unwrap_or_default()
             }

@@ -25,6 +25,12 @@ pub(super) fn folders(dir: &Path, files: &[PathBuf]) -> Result<Scratch, FixError
     grown(dir, |dir, root| Farm { dir, root, files, real: &[], left_out: &[], whole: true })
 }
 
+/// Fills a folder as [`folders`] does, without what is in `left_out`.
+pub(crate) fn into(dir: &Path, root: &Path, files: &[PathBuf], left_out: &[&str]) -> io::Result<()> {
+    let (dir, root) = (dir.canonicalize()?, root.into());
+    Farm { dir, root, files, real: &[], left_out, whole: true }.fill(Path::new(""))
+}
+
 fn grown<'a>(dir: &Path, farm: impl Fn(PathBuf, PathBuf) -> Farm<'a>) -> Result<Scratch, FixError> {
     let scratch = Scratch::empty()?;
     let io = |source| FixError::Io { path: dir.into(), source };

@@ -8,15 +8,15 @@ use std::process::Command;
 use tussle_advise::patch::body::bare_name;
 use tussle_model::TypeTable;
 
-use super::FixError;
 use super::calls::is_unit;
 use super::compile::{Compiler, DEBUG_FLAGS, run};
+use super::{Build, FixError};
 
 /// Folders that must not be links: `make` looks there for remains of a build inside the tree, which are left out.
 pub(super) const REAL: [&str; 2] = ["include", "arch/x86/include"];
 
 /// Remains of a build inside the tree: with them the kernel refuses to be built elsewhere.
-pub(super) const LEFT_OUT: [&str; 4] =
+pub(crate) const LEFT_OUT: [&str; 4] =
     [".config", "include/config", "include/generated", "arch/x86/include/generated"];
 
 /// Objects tried until one describes the type.
@@ -31,7 +31,10 @@ pub(super) fn layout(
     let out = compiler.root.join("tussle-out");
     if !out.is_dir() {
         std::fs::create_dir(&out).map_err(|source| FixError::Io { path: out.clone(), source })?;
-        let config = compiler.request.dir.join(".config");
+        let config = match compiler.request.build {
+            Build::Kernel(Some(config)) => config.clone(),
+            _ => compiler.request.dir.join(".config"),
+        };
         let goal = match std::fs::copy(config, out.join(".config")) {
             Ok(_) => "olddefconfig",
             Err(_) => "defconfig",

@@ -21,7 +21,7 @@ impl<'a> BuildCopy<'a> {
             }
             (Build::Shell(_) | Build::Make | Build::System(_), None) => Scratch::copy_of(request.dir)?,
             // Nothing is written but these files: links to the others do.
-            (Build::Kernel, _) => farm::tree(request.dir, real, &kernel::REAL, &kernel::LEFT_OUT)?,
+            (Build::Kernel(_), _) => farm::tree(request.dir, real, &kernel::REAL, &kernel::LEFT_OUT)?,
             (Build::Compdb(_) | Build::Plain, _) => farm::folders(request.dir, real)?,
         };
         Ok(BuildCopy::Own(own))

@@ -11,7 +11,7 @@ use tussle_advise::patch::{self, Refusal};
 use super::compile::Compiler;
 use super::place::BuildCopy;
 use super::sources::Sources;
-use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request, diagnostics};
+use super::{FieldMove, FixError, Patched, PatchedFile, Request, diagnostics};
 use crate::companions::open_bytes;
 
 /// Elements that are listed.
@@ -23,7 +23,7 @@ pub(super) fn patch_tree(
     sources: &Sources,
     announce: &mut dyn FnMut(&str),
 ) -> Result<Option<Patched>, FixError> {
-    if request.build == &Build::Kernel || !variable::is_defined(request.type_name, &sources.texts()) {
+    if request.build.is_kernel() || !variable::is_defined(request.type_name, &sources.texts()) {
         return Ok(None);
     }
     let changes: Vec<(&str, Change)> =

@@ -16,6 +16,21 @@ use crate::typed::Holder;
 /// Entries of page tables, by the names of their types (arch/x86/include/asm/pgtable_types.h).
 const ENTRIES: &[&str] = &["pte_t", "pmd_t", "pud_t", "p4d_t", "pgd_t"];
 
+/// Beginnings of the names of inlined functions that read and change one such entry, where the register that holds its
+/// address has lost its variable's name (include/linux/pgtable.h, arch/x86/include/asm/pgtable.h).
+const ENTRY_CODE: &[&str] = &[
+    "ptep_",
+    "pmdp_",
+    "pudp_",
+    "p4dp_",
+    "pgdp_",
+    "set_pte",
+    "set_pmd",
+    "native_set_p",
+    "native_ptep_",
+    "native_pmdp_",
+];
+
 /// Beginnings of the names of functions that clear, copy and compare bytes for whoever calls them, over five years of
 /// kernels (arch/x86/lib).
 const BYTES_CODE: &[&str] = &[
@@ -47,8 +62,9 @@ pub(super) fn name(types: &KernelTypes, bases: &Bases, evidence: &mut Evidence) 
     let mut known: BTreeMap<u32, Option<Role>> = BTreeMap::new();
     for t in evidence.touches.iter_mut().filter(|t| bare.get(t.object as usize) == Some(&true)) {
         let told = || {
-            let walks = bases.get(&t.code).is_some_and(|held| is_entry(types, held));
-            let moves = || evidence.code.get(t.code as usize).is_some_and(|c| moves_bytes(&c.frames));
+            let code = |stems| evidence.code.get(t.code as usize).is_some_and(|c| begins(&c.frames, stems));
+            let walks = bases.get(&t.code).is_some_and(|held| is_entry(types, held)) || code(ENTRY_CODE);
+            let moves = || code(BYTES_CODE);
             if walks { Some(Role::PageTableEntry) } else { moves().then_some(Role::PageContents) }
         };
         let role = *known.entry(t.code).or_insert_with(told);
@@ -75,9 +91,10 @@ fn is_entry(types: &KernelTypes, held: &[(Holder, i64)]) -> bool {
     !held.is_empty() && held.iter().all(one)
 }
 
-fn moves_bytes(frames: &[tussle_evidence::Frame]) -> bool {
+/// The innermost function's name begins with one of these.
+fn begins(frames: &[tussle_evidence::Frame], stems: &[&str]) -> bool {
     let innermost = frames.first().map(|f| f.function.as_str());
-    innermost.is_some_and(|f| BYTES_CODE.iter().any(|stem| f.starts_with(stem)))
+    innermost.is_some_and(|f| stems.iter().any(|stem| f.starts_with(stem)))
 }
 
 /// Code of which nothing is known touches what other code calls an entry.

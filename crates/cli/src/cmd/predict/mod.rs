@@ -34,7 +34,7 @@ const EVIDENCE_MACHINE: &str = "2s-icelake-sp-96";
 /// Simulates both sides of a scenario, or of recorded operations, many times over what nobody knows exactly, and
 /// answers with an interval, the share of draws of that sign, what it hangs on, and a verdict only where the draws
 /// agree.
-#[derive(Clone, clap::Args)]
+#[derive(Clone, Default, clap::Args)]
 pub struct Args {
     /// A scenario (mmap_lock, i_mmap, vma_lock, pcp_lists, anon_vma: `tussle scenario` lists them), an evidence file
     /// with recorded operations, or with --check a folder with a program's sources
@@ -126,23 +126,47 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
             },
         },
     };
+    global.print(&simulated(args, &question, evidence.as_ref(), name, global)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What moves of one struct's members would bring to the operations of a kernel's recording, at every length of a turn.
+///
+/// # Errors
+/// The operations do not touch what moves, or there are none.
+pub fn of_kernel(class: &str, moves: &[Edit], evidence: &Evidence, global: &Global) -> anyhow::Result<View> {
+    let (class, moves) = (Some(class.to_string()), moves.to_vec());
+    let args = Args { class, moves, ..Args::default() };
+    let label = "the recording";
+    match about(&args, evidence, label, global)? {
+        Asked::Simulated(question) => simulated(&args, &question, Some(evidence), label, global),
+        Asked::Answered(view) => Ok(view),
+    }
+}
+
+fn simulated(
+    args: &Args,
+    question: &Comparison,
+    evidence: Option<&Evidence>,
+    name: &str,
+    global: &Global,
+) -> anyhow::Result<View> {
     for side in [&question.before, &question.after] {
         question.subject.check(side)?;
     }
     if let Some(mark) = question.machine.mark() {
         global.remark(format_args!("{} is {mark}", question.machine.name));
     }
-    let mut prediction = predict_one(&question, global)?;
-    let others = match &evidence {
+    let mut prediction = predict_one(question, global)?;
+    let others = match evidence {
         Some(e) => turns::others(args, e, name, global)?,
         None => Vec::new(),
     };
     turns::judge(&mut prediction, &others);
     let mut view = view::prediction(&prediction, args.check);
-    let instructions = evidence.as_ref().and_then(Evidence::turn_instructions);
+    let instructions = evidence.and_then(Evidence::turn_instructions);
     turns::add(&mut view, turns::Turn { instructions, point: prediction.point().cloned() }, others);
-    global.print(&view)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(view)
 }
 
 /// Builds, records, predicts, patches and measures the program of a folder.
