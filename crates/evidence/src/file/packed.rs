@@ -313,7 +313,7 @@ mod tests {
             offset: i * i,
             size: 4,
             code: 1000 - i as u32,
-            actor: (i % 3 > 0).then_some(i as u32),
+            actor: (!i.is_multiple_of(3)).then_some(i as u32),
             kind: [TouchKind::Read, TouchKind::Write, TouchKind::Rmw][i as usize % 3],
             samples: i,
             field: field.map(String::from),
