@@ -13,7 +13,7 @@ use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId};
 
 use crate::abi::Shapes;
 use crate::builds::{Build, Mapped};
-use crate::class::{Class, Verdicts};
+use crate::class::{self, Class, Fights, Verdicts};
 use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
 use crate::edit::Edit;
 pub use crate::error::AdviseError;
@@ -26,6 +26,7 @@ use crate::relayout::{Relayout, RelayoutError};
 use crate::room;
 use crate::scene::Scene;
 use crate::turns::{self, Envelope};
+use crate::variables;
 
 /// Least gain in expected invalidations, the same bound as for a finding of `report`.
 pub const GAIN_MIN: f64 = 1000.0;
@@ -230,7 +231,7 @@ pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<
         return Err(AdviseError::Line(bytes));
     }
     let Some(target) = type_named(evidence, name) else {
-        let report = crate::variables::report(evidence, name, line_bytes(evidence, options));
+        let report = variables::report(evidence, name, line_bytes(evidence, options));
         return report.ok_or_else(|| no_such_type(evidence, name));
     };
     let verdicts = Verdicts::new(evidence, line_size(evidence, options));
@@ -258,13 +259,17 @@ fn advise_type(
 /// [`sort_best`].
 pub fn best(evidence: &Evidence, options: &Options<'_>) -> Vec<Advice> {
     let mut out: Vec<Advice> = Vec::new();
-    let verdicts = Verdicts::new(evidence, line_size(evidence, options));
+    let (size, bytes) = (line_size(evidence, options), line_bytes(evidence, options));
+    let variables = |fights: &Fights| variables::all(evidence, fights, bytes);
+    let (verdicts, of_variables) = class::fights(evidence, size, |fights| {
+        (Verdicts::of(fights), (size == variables::FIGHTS_ON).then(|| variables(fights)))
+    });
     for target in contended_types(evidence, &verdicts) {
         if let Ok(report) = advise_type(evidence, target, options, &verdicts) {
             out.extend(report.advices);
         }
     }
-    out.extend(crate::variables::all(evidence, line_bytes(evidence, options)));
+    out.extend(of_variables.unwrap_or_else(|| class::fights(evidence, variables::FIGHTS_ON, variables)));
     sort_best(&mut out);
     turns::rank(evidence, line_bytes(evidence, options), &mut out);
     out

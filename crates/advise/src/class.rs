@@ -251,11 +251,14 @@ const SHOWED_SHARE_MIN: f64 = 0.5;
 impl Alike {
     fn new(e: &Evidence, line: LineSize) -> Alike {
         let mut out = Alike { line, accesses: HashMap::new(), of_object: HashMap::new() };
-        for a in &e.accesses {
-            let fresh = Uses { accesses: 0, first: a.actor, several: false };
-            let uses = out.of_object.entry(a.object).or_insert(fresh);
-            uses.accesses = uses.accesses.saturating_add(a.total());
-            uses.several |= uses.first != a.actor;
+        // Rows of one object come together, mostly.
+        for rows in e.accesses.chunk_by(|a, b| a.object == b.object) {
+            let fresh = Uses { accesses: 0, first: rows[0].actor, several: false };
+            let uses = out.of_object.entry(rows[0].object).or_insert(fresh);
+            for a in rows {
+                uses.accesses = uses.accesses.saturating_add(a.total());
+                uses.several |= uses.first != a.actor;
+            }
         }
         for (object, uses) in out.of_object.iter().filter(|u| u.1.several) {
             if let Some((kind, base)) = kind(e, *object) {
@@ -294,6 +297,25 @@ pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
     mean >= COST_MIN && e.objects.get(object as usize).is_some_and(|o| o.kind == kind)
 }
 
+/// All fights of an evidence as it was recorded, and those that were hidden.
+pub(crate) struct Fights<'a> {
+    /// Names their fields.
+    pub namer: &'a Namer<'a>,
+    /// All of them.
+    pub judged: &'a [Judged<'a>],
+    /// What was hidden.
+    pub latent: &'a [Latent],
+}
+
+/// What `look` makes of the fights on lines of the given size: working them out is dear.
+pub(crate) fn fights<T>(e: &Evidence, line: LineSize, look: impl FnOnce(&Fights) -> T) -> T {
+    let namer = Namer::new(e);
+    let seen = analysis::contention(e, &Question { line, ..Question::observed() });
+    let judged = judge(e, &namer, &seen);
+    let latent = latent(e, &seen, &judged);
+    look(&Fights { namer: &namer, judged: &judged, latent: &latent })
+}
+
 /// The classes of everything in an evidence, by object: what advice starts from.
 pub struct Verdicts {
     by_object: HashMap<u32, Class>,
@@ -304,21 +326,22 @@ pub struct Verdicts {
 impl Verdicts {
     /// Judges an evidence as it was recorded, on lines of the given size.
     pub fn new(e: &Evidence, line: LineSize) -> Verdicts {
-        let namer = Namer::new(e);
-        let seen = analysis::contention(e, &Question { line, ..Question::observed() });
-        let judged = judge(e, &namer, &seen);
-        let hidden = latent(e, &seen, &judged);
+        fights(e, line, Verdicts::of)
+    }
+
+    /// The classes of these fights.
+    pub(crate) fn of(fights: &Fights) -> Verdicts {
         let mut by_object: HashMap<u32, Class> = HashMap::new();
         let mut note = |object: u32, class: Class| {
             let known = by_object.entry(object).or_insert(class);
             *known = class.min(*known);
         };
-        for j in &judged {
+        for j in fights.judged {
             let lines = j.group.lines.iter();
             lines.flat_map(|l| l.objects()).for_each(|o| note(o, j.class));
         }
         // What only wider lines bring together is no fight on these.
-        let elsewhere = hidden.iter().filter(|l| l.hidden_by != HiddenBy::LineSize);
+        let elsewhere = fights.latent.iter().filter(|l| l.hidden_by != HiddenBy::LineSize);
         Verdicts { by_object, hidden: elsewhere.flat_map(|l| l.line.objects()).collect() }
     }
 

@@ -1,7 +1,7 @@
 //! What a layout costs: the classifier's objective (stores that find the line elsewhere, and read copies lost) of the
 //! recorded accesses under it, at every phase it allows.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tussle_contention::objective::transfers;
 use tussle_contention::window::{Piece, line_e};
@@ -115,7 +115,7 @@ impl Scene<'_> {
     /// Evaluates a layout.
     pub fn cost(&self, layout: &dyn Layout) -> Result<Cost, RelayoutError> {
         let mut total = Cost::default();
-        let mut lines = HashMap::new();
+        let mut lines = BTreeMap::new();
         for cluster in &self.clusters {
             let placed = self.place(cluster, layout)?;
             let shifts = self.shifts(&placed);
@@ -323,9 +323,9 @@ impl Scene<'_> {
         (0..self.line / step).map(|n| n * step).collect()
     }
 
-    /// Pieces by line.
-    fn buckets(&self, cluster: &Cluster, placed: &Placed, shift: u64) -> HashMap<u64, Vec<Piece>> {
-        let mut out: HashMap<u64, Vec<Piece>> = HashMap::new();
+    /// Pieces by line, in order: sums over lines are the same to the last bit in every run.
+    fn buckets(&self, cluster: &Cluster, placed: &Placed, shift: u64) -> BTreeMap<u64, Vec<Piece>> {
+        let mut out: BTreeMap<u64, Vec<Piece>> = BTreeMap::new();
         for (hit, offset) in cluster.hits.iter().zip(&placed.offsets) {
             let mut at = placed.bases[hit.slot as usize].saturating_add(*offset).saturating_add(shift);
             let end = at.saturating_add(u64::from(hit.size));
@@ -393,7 +393,7 @@ pub fn honours_alignment(o: &Object, language: Language) -> bool {
     }
 }
 
-fn count_lines(buckets: &HashMap<u64, Vec<Piece>>, shifts: usize, lines: &mut HashMap<u32, f64>) {
+fn count_lines(buckets: &BTreeMap<u64, Vec<Piece>>, shifts: usize, lines: &mut BTreeMap<u32, f64>) {
     for pieces in buckets.values() {
         let actors: HashSet<u32> = pieces.iter().map(|p| p.actor).collect();
         for actor in actors {

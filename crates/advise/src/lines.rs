@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tussle_contention::analysis::LineContention;
+use tussle_contention::analysis::{Contention, LineContention};
 use tussle_contention::group::by_turns;
 use tussle_contention::lines::map_fights;
 use tussle_contention::objective::{LineCost, line_cost};
@@ -44,27 +44,83 @@ pub struct ByLine {
 /// The widest line: a block of such bytes holds whole lines of all sizes.
 const BLOCK_BYTES: u64 = 256;
 
-fn blocks(address: u64, bytes: u64) -> std::ops::RangeInclusive<u64> {
-    address / BLOCK_BYTES..=address.saturating_add(bytes.max(1) - 1) / BLOCK_BYTES
+/// The cost of each line that held the same objects all the time; `None` of the others.
+fn known(seen: &Contention) -> HashMap<(u32, u64), Option<LineCost>> {
+    let mut known: HashMap<(u32, u64), Option<LineCost>> = HashMap::new();
+    for l in &seen.lines {
+        known.entry((l.process, l.address)).and_modify(|cost| *cost = None).or_insert(Some(l.cost));
+    }
+    known
+}
+
+/// Blocks of memory on which there are bytes of some lines.
+struct Blocks {
+    bytes: u64,
+    /// By process, ascending.
+    all: Vec<(u32, u64)>,
+    /// The block that was asked for last, and whether it is one of these: rows come line by line.
+    last: Option<((u32, u64), bool)>,
+}
+
+impl Blocks {
+    fn of(fights: &[&LineContention], bytes: u64) -> Blocks {
+        let each = |l: &&LineContention| {
+            let process = l.process;
+            met(l.address, l.line.bytes(), bytes).map(move |b| (process, b))
+        };
+        let mut all: Vec<(u32, u64)> = fights.iter().flat_map(each).collect();
+        all.sort_unstable();
+        all.dedup();
+        Blocks { bytes, all, last: None }
+    }
+
+    /// Whether a row has bytes on one of them.
+    fn meet(&mut self, e: &Evidence, a: &Access) -> bool {
+        let Some(o) = e.objects.get(a.object as usize) else { return false };
+        let at = o.base.saturating_add(a.offset);
+        met(at, u64::from(a.size), self.bytes).any(|b| {
+            let block = (o.process, b);
+            let known = self.last.filter(|l| l.0 == block).map(|l| l.1);
+            let here = known.unwrap_or_else(|| self.all.binary_search(&block).is_ok());
+            self.last = Some((block, here));
+            here
+        })
+    }
+}
+
+/// Blocks of so many bytes that hold bytes of a range.
+fn met(address: u64, bytes: u64, block: u64) -> std::ops::RangeInclusive<u64> {
+    address / block..=address.saturating_add(bytes.max(1) - 1) / block
 }
 
 impl ByLine {
-    /// Of lines at the recorded addresses.
-    pub fn new<'a>(e: &Evidence, window_vt: u64, fights: impl Iterator<Item = &'a LineContention>) -> ByLine {
-        let wanted: HashSet<(u32, u64)> =
-            fights.flat_map(|l| blocks(l.address, l.line.bytes()).map(|b| (l.process, b))).collect();
-        let on = |a: &&Access| {
-            let Some(o) = e.objects.get(a.object as usize) else { return false };
-            let at = o.base.saturating_add(a.offset);
-            blocks(at, u64::from(a.size)).any(|b| wanted.contains(&(o.process, b)))
-        };
-        let rows: Vec<&Access> =
-            if wanted.is_empty() { Vec::new() } else { e.accesses.iter().filter(on).collect() };
+    /// Of lines at the recorded addresses, of which `seen` tells some already.
+    pub fn new<'a>(
+        e: &Evidence,
+        seen: &Contention,
+        fights: impl Iterator<Item = &'a LineContention>,
+    ) -> ByLine {
+        let known = known(seen);
+        let fights: Vec<&LineContention> = fights.collect();
+        let mut wanted = Blocks::of(&fights, BLOCK_BYTES);
+        let rows: Vec<&Access> = e.accesses.iter().filter(|a| wanted.meet(e, a)).collect();
         let mut costs: HashMap<(u32, u32, u64), LineCost> = HashMap::new();
         for line in LINES_BYTES.into_iter().filter_map(LineSize::new) {
-            let rows = rows.iter().copied();
+            // Nobody asks for the other lines of a block.
+            let mut on = Blocks::of(&fights, line.bytes());
+            if line == seen.question.line {
+                on.all.retain(|&(process, block)| {
+                    let address = block * line.bytes();
+                    let cost = known.get(&(process, address)).copied().flatten();
+                    costs.extend(cost.map(|c| ((line.bytes() as u32, process, address), c)));
+                    cost.is_none()
+                });
+            }
+            let asked = on.all.clone();
+            let rows = rows.iter().copied().filter(|a| on.meet(e, a));
             let fights = map_fights(e, rows, (line, 0.0), &|_, o| Some(o.base), &|l| {
-                Some((l.process, l.address, line_cost(&l.pieces, window_vt)))
+                let own = asked.binary_search(&(l.process, line.index(l.address))).is_ok();
+                own.then(|| (l.process, l.address, line_cost(&l.pieces, seen.window_vt)))
             });
             for (process, address, cost) in fights.found {
                 costs.entry((line.bytes() as u32, process, address)).or_default().add(&cost);

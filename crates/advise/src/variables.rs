@@ -5,14 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tussle_contention::analysis::{HiddenBy, Latent, Question, contention};
-use tussle_contention::fields::Namer;
+use tussle_contention::analysis::{HiddenBy, Latent};
 use tussle_contention::group::{FieldPair, Group, groups};
 use tussle_evidence::{Evidence, Object, ObjectKind};
-use tussle_model::{Type, TypeId, TypeTable};
+use tussle_model::{LineSize, Type, TypeId, TypeTable};
 
 use crate::advice::{Advice, Report, is_own_source};
-use crate::class::{Class, is_luck, judge, latent};
+use crate::class::{self, Class, Fights, is_luck};
 use crate::cost::{Layout, Variable};
 use crate::edit::Edit;
 use crate::relayout::RelayoutError;
@@ -20,6 +19,9 @@ use crate::scene::Scene;
 
 /// Variables of one fight that are changed at most: more are a matter for a person.
 const VARIABLES_MAX: usize = 8;
+
+/// Lines on which variables fight that get a line of their own.
+pub(crate) const FIGHTS_ON: LineSize = LineSize::L64;
 
 /// A fight between variables, and what to do.
 struct Plan {
@@ -31,14 +33,15 @@ struct Plan {
     latent: bool,
 }
 
-/// Advice about every fight between such variables, in no order.
-pub fn all(evidence: &Evidence, line: u64) -> Vec<Advice> {
-    plans(evidence, line).iter().filter_map(|p| p.advice(evidence, line)).collect()
+/// Advice about every fight between such variables, in no order, on lines of so many bytes.
+pub(crate) fn all(evidence: &Evidence, fights: &Fights, line: u64) -> Vec<Advice> {
+    plans(evidence, fights, line).iter().filter_map(|p| p.advice(evidence, line)).collect()
 }
 
 /// What is known of the variable `name`; `None` where it takes part in no fight.
 pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
-    let plan = plans(evidence, line).into_iter().find(|p| p.names.iter().any(|n| n == name))?;
+    let plans = class::fights(evidence, FIGHTS_ON, |fights| plans(evidence, fights, line));
+    let plan = plans.into_iter().find(|p| p.names.iter().any(|n| n == name))?;
     let scene = plan.scene(evidence, line);
     let before = scene.cost(&plan.layout(evidence, false)).ok()?;
     let sharing = scene.sharing(&plan.layout(evidence, false)).ok()?;
@@ -90,15 +93,12 @@ fn stride(types: &TypeTable, o: &Object) -> Option<u64> {
     }
 }
 
-fn plans(e: &Evidence, line: u64) -> Vec<Plan> {
-    let question = Question::observed();
-    let (namer, seen) = (Namer::new(e), contention(e, &question));
-    let judged = judge(e, &namer, &seen);
-    let helped = judged.iter().filter(|j| j.class.may_gain());
+fn plans(e: &Evidence, fights: &Fights, line: u64) -> Vec<Plan> {
+    let helped = fights.judged.iter().filter(|j| j.class.may_gain());
     let mut out: Vec<Plan> = helped.filter_map(|j| plan(e, &j.group, j.class, line)).collect();
     let by_linker = |l: &&Latent| matches!(l.hidden_by, HiddenBy::Link { .. }) && is_luck(e, &l.hidden_by);
-    for hidden in latent(e, &seen, &judged).iter().filter(by_linker) {
-        let there = groups(e, &namer, std::iter::once(&hidden.line));
+    for hidden in fights.latent.iter().filter(by_linker) {
+        let there = groups(e, fights.namer, std::iter::once(&hidden.line));
         let plans = there.iter().filter_map(|g| plan(e, g, Class::LayoutHelps, line));
         out.extend(plans.map(|p| Plan { latent: true, ..p }));
     }

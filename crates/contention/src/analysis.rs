@@ -2,7 +2,7 @@
 
 use crate::lines::{self, LinePieces, Range};
 use crate::objective::{self, LineCost};
-use crate::window::{self, LineE};
+use crate::window::{self, LineE, Spans};
 use std::collections::HashMap;
 use tussle_evidence::*;
 use tussle_model::{LineSize, Placement};
@@ -147,11 +147,16 @@ impl LineContention {
 
 /// Evaluates every line. Linear in rows but for sorting.
 pub fn contention(e: &Evidence, question: &Question) -> Contention {
-    contention_above(e, question, 0.0)
+    contention_of(e, question, 0.0, &|_, _| true)
 }
 
-/// The same of lines with so many stores: no line has a larger E.
-fn contention_above(e: &Evidence, question: &Question, stores_min: f64) -> Contention {
+/// The same of lines with so many stores, no line has a larger E, that `wanted` picks by process and address.
+fn contention_of(
+    e: &Evidence,
+    question: &Question,
+    stores_min: f64,
+    wanted: &(dyn Fn(u32, u64) -> bool + Sync),
+) -> Contention {
     let roles = Roles::new(e);
     let window_vt = question.window_vt.unwrap_or(e.run.window_vt).max(1);
     let base = |id: u32, o: &Object| match question.bases {
@@ -159,7 +164,7 @@ fn contention_above(e: &Evidence, question: &Question, stores_min: f64) -> Conte
         Bases::Phase(phase) => Some(apart(id, question.line, phase)),
     };
     let walked = lines::map_fights(e, e.accesses.iter(), (question.line, stores_min), &base, &|l| {
-        evaluate(&l, question, window_vt, &roles)
+        wanted(l.process, l.address).then(|| evaluate(&l, question, window_vt, &roles))?
     });
     let mut found = walked.found;
     let rank = |l: &LineContention| (-l.ranked_e(), l.process, l.address);
@@ -181,7 +186,8 @@ pub(crate) fn evaluate(
     window_vt: u64,
     roles: &Roles,
 ) -> Option<LineContention> {
-    let e = window::line_e(&l.pieces, window_vt, &|actor| roles.of(actor));
+    let line = Spans::new(&l.pieces, window_vt);
+    let e = window::line_e_of(&line, &l.pieces, window_vt, &|actor| roles.of(actor));
     if e.e <= 0.0 && e.e_even <= 0.0 {
         return None;
     }
@@ -192,7 +198,7 @@ pub(crate) fn evaluate(
         line: question.line,
         parts,
         e,
-        cost: objective::line_cost(&l.pieces, window_vt),
+        cost: objective::line_cost_of(&line, &l.pieces, window_vt),
         accesses,
         split: question.split,
     })
@@ -304,15 +310,13 @@ pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Laten
     for l in seen.lines.iter().filter(|l| is_case(l)) {
         l.objects().into_iter().for_each(|o| open[o as usize] = false);
     }
-    let mut rows: HashMap<u32, Vec<&Access>> = HashMap::new();
-    for a in e.accesses.iter().filter(|a| open.get(a.object as usize) == Some(&true)) {
-        rows.entry(a.object).or_default().push(a);
-    }
-    let mut objects: Vec<(u32, Vec<&Access>)> = rows.into_iter().collect();
-    objects.sort_unstable_by_key(|o| o.0);
+    let is_open = |a: &&Access| open.get(a.object as usize) == Some(&true);
+    let runs = e.accesses.chunk_by(|a, b| a.object == b.object).filter(|run| is_open(&&run[0]));
+    let mut runs: Vec<&[Access]> = runs.collect();
+    runs.sort_by_key(|run| run[0].object);
     let roles = Roles::new(e);
-    for (object, rows) in objects {
-        out.extend(latent_phase(e, seen, object, &rows, (&roles, is_case)));
+    for runs in runs.chunk_by(|a, b| a[0].object == b[0].object) {
+        out.extend(latent_phase(e, seen, runs, (&roles, is_case)));
     }
     out.extend(crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&roles, is_case)));
     out.extend(latent_pairs(e, seen, is_case));
@@ -325,17 +329,22 @@ pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Laten
 fn latent_phase(
     e: &Evidence,
     seen: &Contention,
-    object: u32,
-    rows: &[&Access],
+    runs: &[&[Access]],
     (roles, is_case): (&Roles, IsCase<'_>),
 ) -> Option<Latent> {
+    let rows = || runs.iter().copied().flatten();
+    let (object, actor) = rows().next().map(|a| (a.object, a.actor))?;
     let o = e.objects.get(object as usize)?;
-    let stores = rows.iter().map(|a| a.writes as f64 + a.rmws as f64).sum::<f64>();
-    let several = rows.iter().any(|a| a.actor != rows[0].actor);
+    let stores = rows().map(|a| a.writes as f64 + a.rmws as f64).sum::<f64>();
+    let several = rows().any(|a| a.actor != actor);
     if stores < LATENT_E_MIN || !several || !e.run.sees.phases {
         return None;
     }
     let line = seen.question.line;
+    let rows = hot(&rows, line);
+    if rows.is_empty() {
+        return None;
+    }
     let observed = line.offset(o.base);
     let mut phases = Vec::new();
     let mut worst: Option<(f64, u64)> = None;
@@ -371,6 +380,45 @@ fn latent_phase(
     Some(Latent { line, hidden_by: HiddenBy::Phase { object, observed, worst, phases } })
 }
 
+/// Part of [`LATENT_E_MIN`] that is surely more than what rounding takes.
+const SURELY: f64 = 0.99;
+
+/// Rows of one object, in their order, that could be on a line with enough stores for a latent case, wherever the
+/// object begins: a line's bytes are in two neighbouring blocks of its size.
+fn hot<'a, I: Iterator<Item = &'a Access>>(rows: &dyn Fn() -> I, line: LineSize) -> Vec<&'a Access> {
+    let blocks = |a: &Access| {
+        let last = a.offset.saturating_add(u64::from(a.size.max(1)) - 1);
+        line.index(a.offset)
+            ..=line.index(last).min(line.index(a.offset).saturating_add(lines::LINES_PER_ROW_MAX))
+    };
+    let mut sums: Vec<(u64, f64)> = Vec::new();
+    for (block, stores) in rows().flat_map(|a| blocks(a).map(|b| (b, a.writes as f64 + a.rmws as f64))) {
+        match sums.last_mut().filter(|s| s.0 == block) {
+            Some(sum) => sum.1 += stores,
+            None => sums.push((block, stores)),
+        }
+    }
+    sums.sort_by_key(|s| s.0);
+    sums.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        kept.1 += if same { next.1 } else { 0.0 };
+        same
+    });
+    let enough = |stores: f64| stores >= SURELY * LATENT_E_MIN;
+    let alone = sums.iter().filter(|s| enough(s.1)).map(|s| s.0);
+    let pairs = sums.windows(2).filter(|w| w[0].0 + 1 == w[1].0 && enough(w[0].1 + w[1].1));
+    let mut hot: Vec<u64> = alone.flat_map(|b| [b.saturating_sub(1), b, b.saturating_add(1)]).collect();
+    hot.extend(pairs.flat_map(|w| [w[0].0, w[1].0]));
+    hot.sort_unstable();
+    hot.dedup();
+    let is_hot = |a: &&Access| {
+        let (first, last) = (*blocks(a).start(), *blocks(a).end());
+        let at = hot.partition_point(|b| *b < first);
+        hot.get(at).is_some_and(|b| *b <= last)
+    };
+    rows().filter(is_hot).collect()
+}
+
 fn latent_pairs(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Latent> {
     if seen.question.line != LineSize::L64 {
         return Vec::new();
@@ -379,9 +427,14 @@ fn latent_pairs(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Lat
         seen.lines.iter().filter(|l| is_case(l)).map(|l| (l.process, l.address / 128)).collect();
     // Samples are no counts.
     let stores_min = if e.run.unit.by_share() { 0.0 } else { LATENT_E_MIN };
-    let wide = contention_above(e, &Question { line: LineSize::L128, ..seen.question }, stores_min);
-    let new = |l: &LineContention| is_case(l) && !known.contains(&(l.process, l.address / 128));
-    wide.lines.into_iter().filter(new).map(|line| Latent { line, hidden_by: HiddenBy::LineSize }).collect()
+    let question = Question { line: LineSize::L128, ..seen.question };
+    let new = |process, address: u64| !known.contains(&(process, address / 128));
+    let wide = contention_of(e, &question, stores_min, &new);
+    wide.lines
+        .into_iter()
+        .filter(is_case)
+        .map(|line| Latent { line, hidden_by: HiddenBy::LineSize })
+        .collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
 
 use crate::wrappers;
-use tussle_evidence::{Evidence, Frame, Object, ObjectKind};
+use tussle_evidence::{Evidence, Frame, Object, ObjectKind, Touch, threads};
 
 /// Synchronisation types of POSIX, C11 and Linux whose insides nobody wants to see: naming stops at the member that
 /// has such a type.
@@ -66,6 +66,9 @@ impl FieldName {
     }
 }
 
+/// Touches that are looked at together: few of many tell a field.
+const PART_ROWS: usize = 1 << 16;
+
 /// Names one range; build a [`Namer`] for many.
 pub fn field_path(evidence: &Evidence, object: u32, offset: u64, size: u64) -> FieldName {
     Namer::new(evidence).name(object, offset, size)
@@ -86,7 +89,10 @@ impl<'a> Namer<'a> {
     /// Reads the `field` column of all touches once.
     pub fn new(evidence: &'a Evidence) -> Self {
         let mut said: HashMap<(u32, u64), Vec<(&str, u64)>> = HashMap::new();
-        for t in evidence.touches.iter().filter(|t| t.role.is_none()) {
+        let parts: Vec<&[Touch]> = evidence.touches.chunks(PART_ROWS).collect();
+        let tells = |t: &&'a Touch| t.role.is_none() && t.field.is_some();
+        let telling = threads::map(&parts, |rows| rows.iter().filter(tells).collect::<Vec<_>>());
+        for t in telling.into_iter().flatten() {
             let Some(field) = t.field.as_deref() else { continue };
             let votes = said.entry((t.object, t.offset)).or_default();
             match votes.iter_mut().find(|(f, _)| *f == field) {

@@ -95,7 +95,7 @@ pub fn groups<'a>(
         let names: Vec<FieldName> = line.parts.iter().map(name).collect();
         by_key.entry(key(e, namer, line, &names)).or_default().push((line, names));
     }
-    let mut out: Vec<Group> = one_story(e, namer, by_key.into_values()).into_iter().map(group).collect();
+    let mut out: Vec<Group> = one_story(e, namer, by_key.into_values()).iter().map(|l| group(l)).collect();
     out.sort_by(|a, b| {
         let rank = |g: &Group| (-g.e.e, g.lines.first().map(|l| l.address));
         rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
@@ -114,7 +114,7 @@ fn one_story<'a>(
 ) -> Vec<Vec<Named<'a>>> {
     let mut by_title: BTreeMap<(u32, String, String), Vec<Named>> = BTreeMap::new();
     for part in parts {
-        let g = group(part.clone());
+        let g = group(&part);
         let worst = g.fields.first().and_then(|f| e.objects.get(f.object as usize));
         let site = worst.map(|o| format!("{} {:?}", namer.root(o), o.alloc_code)).unwrap_or_default();
         let process = g.lines.first().map_or(0, |l| l.process);
@@ -148,7 +148,8 @@ fn key(e: &Evidence, namer: &Namer, line: &LineContention, names: &[FieldName]) 
 /// between different elements.
 type Pairs = BTreeMap<(usize, usize, bool), (f64, f64)>;
 
-fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
+fn group<'a>(lines: &[Named<'a>]) -> Group<'a> {
+    let mut lines: Vec<&Named<'a>> = lines.iter().collect();
     lines.sort_by(|a, b| b.0.ranked_e().partial_cmp(&a.0.ranked_e()).unwrap_or(std::cmp::Ordering::Equal));
     let mut g = Group {
         lines: lines.iter().map(|l| l.0).collect(),
@@ -162,7 +163,7 @@ fn group(mut lines: Vec<Named<'_>>) -> Group<'_> {
     let mut index: BTreeMap<String, usize> = BTreeMap::new();
     let mut pairs: Pairs = BTreeMap::new();
     let mut ranked = 0.0;
-    for (line, names) in &lines {
+    for (line, names) in lines {
         g.e.add_sums(&line.e, 1.0);
         ranked += line.ranked_e();
         g.cost.add(&line.cost);
@@ -193,8 +194,10 @@ fn field(
     part: &crate::analysis::Part,
     name: &FieldName,
 ) -> usize {
-    let at = *index.entry(name.path.clone()).or_insert(g.fields.len());
-    if at == g.fields.len() {
+    let known = index.get(&name.path).copied();
+    let at = known.unwrap_or(g.fields.len());
+    if known.is_none() {
+        index.insert(name.path.clone(), at);
         g.fields.push(FieldUse {
             path: name.path.clone(),
             object: part.range.object,

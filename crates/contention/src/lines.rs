@@ -7,7 +7,7 @@ use tussle_evidence::{Access, Evidence, Object, threads};
 use tussle_model::LineSize;
 
 /// A row may reach over this many lines; a longer one is no access but a mistake of its source.
-const LINES_PER_ROW_MAX: u64 = 4096;
+pub(crate) const LINES_PER_ROW_MAX: u64 = 4096;
 
 /// Pieces kept at most: bounds memory for hostile files (about 64 bytes each).
 const PIECES_MAX: usize = 16_000_000;

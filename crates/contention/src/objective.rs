@@ -72,12 +72,15 @@ impl LineCost {
 
 /// Expected transfers of one line. Pairs of accesses under one lock cost at most one transfer per turn of its owners.
 pub fn transfers(pieces: &[Piece], window_vt: u64) -> Transfers {
-    let line = Spans::new(pieces, window_vt);
-    let plain = visits(&line, false);
+    transfers_of(&Spans::new(pieces, window_vt), pieces, window_vt)
+}
+
+fn transfers_of(line: &Spans, pieces: &[Piece], window_vt: u64) -> Transfers {
+    let plain = visits(line, false);
     if !line.has_locks() {
         return plain;
     }
-    let mut bounded = visits(&line, true);
+    let mut bounded = visits(line, true);
     for turns in under::turns(pieces) {
         let turns = visits(&Spans::new(&turns, window_vt), false);
         bounded.stores += turns.stores;
@@ -95,17 +98,27 @@ fn visits(line: &Spans, locks: bool) -> Transfers {
 
 /// A line as it is, and with its byte ranges apart.
 pub fn line_cost(pieces: &[Piece], window_vt: u64) -> LineCost {
-    let now = transfers(pieces, window_vt);
+    line_cost_of(&Spans::new(pieces, window_vt), pieces, window_vt)
+}
+
+/// The same, where the spans of the pieces are known.
+pub(crate) fn line_cost_of(line: &Spans, pieces: &[Piece], window_vt: u64) -> LineCost {
+    let now = transfers_of(line, pieces, window_vt);
     let mut cost = LineCost { now, ..LineCost::default() };
-    let each = ranges(pieces, Cut::Everywhere);
+    let borders = borders(pieces);
+    let each = ranges(pieces, &borders);
     if is_handed_over(&each) {
         // One transfer brings everything that is wanted; apart it would take one for each range.
         return LineCost { apart: now.total(), main: 0.0, ..cost };
     }
-    (cost.apart, cost.main) = left(&each, window_vt);
+    (cost.apart, cost.main) = match is_alone(pieces, &each) {
+        true => (now.total(), now.total()),
+        false => left(&each, window_vt),
+    };
     // What one instruction accesses at once would move twice if its bytes lay on two lines: it may stay together.
-    let whole = ranges(pieces, Cut::BetweenAccesses);
-    if whole.len() < each.len() {
+    let outside = between_accesses(pieces, &borders);
+    let whole = if outside.len() < borders.len() { ranges(pieces, &outside) } else { Vec::new() };
+    if (1..each.len()).contains(&whole.len()) {
         let whole = left(&whole, window_vt);
         if whole.0 < cost.apart {
             (cost.apart, cost.main) = whole;
@@ -114,6 +127,12 @@ pub fn line_cost(pieces: &[Piece], window_vt: u64) -> LineCost {
     // Random order may favour a crowd by a crumb; nobody is better off apart by costing more.
     cost.apart = cost.apart.min(now.total());
     cost
+}
+
+/// One range, of one field: what lies alone on its line is apart already.
+fn is_alone(pieces: &[Piece], ranges: &[Vec<Piece>]) -> bool {
+    let [all] = ranges else { return false };
+    all.len() == pieces.len() && could_move(all) && pieces.iter().all(|p| p.part == pieces[0].part)
 }
 
 /// The transfers of ranges that lie on a line each: of all, and of the costliest.
@@ -166,25 +185,23 @@ fn used(range: &[Piece], producer: u32) -> (f64, f64) {
     })
 }
 
-/// Where ranges end.
-#[derive(Clone, Copy, PartialEq)]
-enum Cut {
-    /// Wherever an access begins or ends.
-    Everywhere,
-    /// The same, but for places inside of a word that one instruction accesses.
-    BetweenAccesses,
+/// Where an access begins or ends, ascending.
+fn borders(pieces: &[Piece]) -> Vec<u32> {
+    let mut borders: Vec<u32> = pieces.iter().flat_map(|p| [p.first, p.first + p.size]).collect();
+    borders.sort_unstable();
+    borders.dedup();
+    borders
+}
+
+/// The same, but for places inside of a word that one instruction accesses.
+fn between_accesses(pieces: &[Piece], borders: &[u32]) -> Vec<u32> {
+    let inside = |b: &u32| pieces.iter().any(|p| p.first < *b && *b < p.first + p.size && in_one_word(p));
+    borders.iter().copied().filter(|b| !inside(b)).collect()
 }
 
 /// The pieces by byte range. Ranges that overlap are cut at each other's borders, counts in proportion to bytes, so
 /// that one clearing of the whole struct does not make one range of it.
-fn ranges(pieces: &[Piece], cut: Cut) -> Vec<Vec<Piece>> {
-    let mut borders: Vec<u32> = pieces.iter().flat_map(|p| [p.first, p.first + p.size]).collect();
-    borders.sort_unstable();
-    borders.dedup();
-    if cut == Cut::BetweenAccesses {
-        let inside = |b: &u32| pieces.iter().any(|p| p.first < *b && *b < p.first + p.size && in_one_word(p));
-        borders.retain(|b| !inside(b));
-    }
+fn ranges(pieces: &[Piece], borders: &[u32]) -> Vec<Vec<Piece>> {
     if pieces.len().saturating_mul(borders.len()) > CUTS_MAX {
         return vec![pieces.to_vec()];
     }

@@ -270,13 +270,14 @@ fn crowds(line: &Spans, slots_of: &[(usize, usize)]) -> (Vec<Crowd>, Vec<usize>)
 /// For each slot: no other actor of the same role uses that part.
 fn own_slots(line: &Spans, roles: &[u32]) -> Vec<bool> {
     let key = |s: &Slot| (s.part, roles.get(s.actor as usize).copied().unwrap_or(0));
-    // The only user, `None` where there are several.
-    let mut users: HashMap<(u32, u32), Option<u32>> = HashMap::new();
-    for s in &line.slots {
-        let user = users.entry(key(s)).or_insert(Some(s.actor));
-        *user = user.filter(|a| *a == s.actor);
-    }
-    line.slots.iter().map(|s| users.get(&key(s)).is_some_and(Option::is_some)).collect()
+    let mut users: Vec<((u32, u32), u32)> = line.slots.iter().map(|s| (key(s), s.actor)).collect();
+    users.sort_unstable();
+    users.dedup();
+    let alone = |s: &Slot| {
+        let from = users.partition_point(|u| u.0 < key(s));
+        users[from..].iter().take_while(|u| u.0 == key(s)).nth(1).is_none()
+    };
+    line.slots.iter().map(alone).collect()
 }
 
 /// What one actor does on the line over the whole run.

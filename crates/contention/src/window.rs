@@ -15,6 +15,7 @@
 
 use crate::pairs::Pairs;
 use crate::under::{self, Bound, Under};
+use std::cell::RefCell;
 
 /// Accesses of one actor to one byte range of the line, uniform over a stretch of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,8 +130,12 @@ pub fn quick_e(pieces: &[Piece], window_vt: u64) -> f64 {
 
 /// Everything about one line. `role` groups actors for the even split (threads with the same start routine).
 pub fn line_e(pieces: &[Piece], window_vt: u64, role: &dyn Fn(u32) -> u32) -> LineE {
-    let line = Spans::new(pieces, window_vt);
-    let whole = whole_run(&line);
+    line_e_of(&Spans::new(pieces, window_vt), pieces, window_vt, role)
+}
+
+/// The same, where the spans of the pieces are known.
+pub(crate) fn line_e_of(line: &Spans, pieces: &[Piece], window_vt: u64, role: &dyn Fn(u32) -> u32) -> LineE {
+    let whole = whole_run(line);
     let work = (line.spans.len() as u64).saturating_mul(line.slots.len() as u64);
     if work > PAIR_WORK_MAX {
         let mut now = Totals::new(line.actors.len());
@@ -138,7 +143,7 @@ pub fn line_e(pieces: &[Piece], window_vt: u64, role: &dyn Fn(u32) -> u32) -> Li
         return LineE { e: now.e, e_even: now.e, e_whole_run: whole, e_mixed: now.e, ..LineE::default() };
     }
     let roles = line.actors.iter().map(|&a| role(a)).collect();
-    let mut full = Pairs::new(&line, roles);
+    let mut full = Pairs::new(line, roles);
     line.sweep(&mut full);
     let bounded = full.bounded();
     let overlaps = full.overlaps(window_vt);
@@ -302,7 +307,8 @@ impl Spans {
 
     /// Walks through time, telling `sink` each stretch of constant densities and each change.
     pub(crate) fn sweep(&self, sink: &mut impl Sink) {
-        let mut events: Vec<(u64, bool, u32)> = Vec::with_capacity(2 * self.spans.len());
+        let mut events = EVENTS.take();
+        events.clear();
         for (i, s) in self.spans.iter().enumerate() {
             events.push((s.t0, true, i as u32));
             events.push((s.t1, false, i as u32));
@@ -325,7 +331,13 @@ impl Spans {
             before = now;
             at = stop;
         }
+        EVENTS.set(events);
     }
+}
+
+thread_local! {
+    /// Room for what [`Spans::sweep`] sorts: there are millions of sweeps, and a new list for each is dear.
+    static EVENTS: RefCell<Vec<(u64, bool, u32)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a sweep feeds.

@@ -25,6 +25,11 @@ impl Total {
         fits.is_some()
     }
 
+    /// Adds what other rows count; false as of [`Total::take`].
+    pub(crate) fn join(&mut self, other: Total) -> bool {
+        self.take([Some(other.0)])
+    }
+
     pub(crate) fn access(&mut self, a: &Access) -> bool {
         a.vt0.max(a.vt1) <= VT_MAX && self.take([a.reads, a.writes, a.rmws].map(Some))
     }

@@ -161,6 +161,14 @@ impl Column {
         }
     }
 
+    /// All cells as numbers; `None` where one is none.
+    pub(crate) fn ints(&self) -> Option<&[u64]> {
+        match self {
+            Column::Ints(all) => Some(all),
+            _ => None,
+        }
+    }
+
     /// All cells as values.
     pub(crate) fn into_values(mut self) -> Vec<Value> {
         match self {

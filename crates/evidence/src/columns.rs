@@ -1,7 +1,8 @@
 //! Which columns each table has, in which order, and how a row becomes cells and comes back.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Column};
 use crate::tables::*;
+use crate::typed::Typed;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use tussle_model::Type;
 
 /// A table's row. Columns are the names of its fields, in the order in which they are declared and written, so that a
 /// row of a file with just these columns can be read in one go.
-pub(crate) trait Row: Sized + DeserializeOwned {
+pub(crate) trait Row: Sized + DeserializeOwned + Sync {
     /// Name of the table in the file.
     const TABLE: &'static str;
     /// Names of the columns.
@@ -20,6 +21,15 @@ pub(crate) trait Row: Sized + DeserializeOwned {
     fn cells(&self, columns: &mut [Vec<Value>]) -> serde_json::Result<()>;
     /// Takes the row's cells by position in [`Row::COLUMNS`]; a column that the file lacks is null.
     fn take(cells: &mut dyn Cells) -> Result<Self, String>;
+    /// Appends the rows of a block whose columns are [`Row::COLUMNS`]; false where they are better read one by one, and
+    /// then nothing was appended.
+    fn take_all(_columns: &[Column], _rows: usize, _to: &mut Vec<Self>) -> bool {
+        false
+    }
+    /// Columns of rows, in the order of [`Row::COLUMNS`]; `None` where they are made cell by cell.
+    fn columns(_rows: &[Self]) -> Option<Vec<Column>> {
+        None
+    }
     /// What stands in for an unreadable row where other tables refer to rows by number; `None` where none do.
     fn stand_in() -> Option<Self> {
         None
@@ -32,8 +42,42 @@ pub(crate) trait Cells {
     fn cell(&mut self, column: usize) -> Cell<'_>;
 }
 
+/// [`Row::take_all`] and [`Row::columns`] of tables with very many rows.
+macro_rules! many {
+    ($($column:ident),+) => {
+        fn take_all(columns: &[Column], rows: usize, to: &mut Vec<Self>) -> bool {
+            let mut columns = columns.iter();
+            $(
+                let Some(mut $column) = columns.next().and_then(Typed::all).map(Vec::into_iter) else { return false };
+            )+
+            if [$($column.len()),+].iter().any(|n| *n != rows) {
+                return false;
+            }
+            to.reserve(rows);
+            to.extend((0..rows).map_while(|_| Some(Self { $($column: $column.next()?),+ })));
+            true
+        }
+
+        fn columns(rows: &[Self]) -> Option<Vec<Column>> {
+            Some(vec![$(Typed::column(rows.iter().map(|row| &row.$column))),+])
+        }
+    };
+}
+
 macro_rules! rows {
+    (many $type:ty, $table:literal, [$($column:ident),+ $(,)?]) => {
+        rows!(@ $type, $table, [$($column),+], { many!($($column),+); });
+    };
     ($type:ty, $table:literal, [$($column:ident),+ $(,)?] $(, $stand_in:expr)?) => {
+        rows!(@ $type, $table, [$($column),+], {
+            $(
+                fn stand_in() -> Option<Self> {
+                    Some($stand_in)
+                }
+            )?
+        });
+    };
+    (@ $type:ty, $table:literal, [$($column:ident),+], { $($more:tt)* }) => {
         impl Row for $type {
             const TABLE: &'static str = $table;
             const COLUMNS: &'static [&'static str] = &[$(stringify!($column)),+];
@@ -70,11 +114,7 @@ macro_rules! rows {
                 Ok(Self { $($column),+ })
             }
 
-            $(
-                fn stand_in() -> Option<Self> {
-                    Some($stand_in)
-                }
-            )?
+            $($more)*
         }
     };
 }
@@ -174,8 +214,8 @@ rows!(
     Code { process: 0, module: None, address: 0, frames: Vec::new(), chain: Vec::new() }
 );
 
-rows!(Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws, held]);
-rows!(Touch, "touches", [object, offset, size, code, actor, kind, samples, field, role]);
+rows!(many Access, "accesses", [object, offset, size, actor, vt0, vt1, reads, writes, rmws, held]);
+rows!(many Touch, "touches", [object, offset, size, code, actor, kind, samples, field, role]);
 rows!(
     Operation,
     "operations",

@@ -97,7 +97,7 @@ const END: &str = "end";
 const OTHER: &str = "other";
 const PACKED: &str = "packed";
 
-/// Writes the whole file, packed. Nothing is buffered beyond one block.
+/// Writes the whole file, packed. Nothing is buffered beyond a few blocks, which are made on all CPUs.
 ///
 /// # Errors
 /// Those of `out`; and `InvalidData` for a value that JSON cannot hold.

@@ -16,6 +16,7 @@ mod rehome;
 pub mod sample;
 pub mod tables;
 pub mod threads;
+mod typed;
 mod validate;
 
 pub use lost::{Lost, lost};

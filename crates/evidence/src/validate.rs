@@ -3,6 +3,7 @@
 use crate::bounds::{self, Total, VT_MAX};
 use crate::problem::Problems;
 use crate::tables::*;
+use crate::threads;
 use tussle_model::TypeTable;
 
 /// Repairs or drops what refers to nothing, and says so.
@@ -171,13 +172,31 @@ fn inside(objects: &[Object], object: u32, offset: u64, size: u32) -> bool {
     objects.get(object as usize).is_some_and(within)
 }
 
+/// Rows that are looked at together.
+const PART_ROWS: usize = 1 << 16;
+
+/// Nothing is to be done about any row, which is the rule: found out on all CPUs.
+fn all_sound<T: Sync>(rows: &[T], sound: impl Fn(&T, &mut Total) -> bool + Sync) -> bool {
+    let parts: Vec<&[T]> = rows.chunks(PART_ROWS).collect();
+    let of_part = |rows: &&[T]| {
+        let mut total = Total::default();
+        rows.iter().all(|r| sound(r, &mut total)).then_some(total)
+    };
+    let mut all = Total::default();
+    threads::map(&parts, of_part).into_iter().all(|total| total.is_some_and(|t| all.join(t)))
+}
+
 fn accesses(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let objects = &e.objects;
+    let sound = |a: &Access, total: &mut Total| {
+        (a.actor as usize) < counts.actors && inside(objects, a.object, a.offset, a.size) && total.access(a)
+    };
+    let held_well = |a: &Access| a.vt0 < a.vt1 && !is_held_badly(a, counts.objects);
+    if all_sound(&e.accesses, |a, total| sound(a, total) && held_well(a)) {
+        return;
+    }
     let mut total = Total::default();
-    let gone = retain(&mut e.accesses, |a| {
-        (a.actor as usize) < counts.actors
-            && inside(&e.objects, a.object, a.offset, a.size)
-            && total.access(a)
-    });
+    let gone = retain(&mut e.accesses, |a| sound(a, &mut total));
     let what = "rows refer to no actor or to no bytes of an object, or count what no run can; dropped";
     say(problems, "accesses", gone, what);
     let mut lost = 0;
@@ -191,21 +210,31 @@ fn accesses(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
 
 /// Drops what cannot be known of a lock: one that is nowhere, or more sections than accesses. Counts repairs.
 fn held(a: &mut Access, objects: usize) -> u64 {
-    let all = a.reads + a.writes + a.rmws;
-    let bad = a.held.is_some_and(|(o, _, sections, storing)| {
-        o as usize >= objects || sections > all || storing > sections
-    });
+    let bad = is_held_badly(a, objects);
     if bad {
         a.held = None;
     }
     u64::from(bad)
 }
 
+fn is_held_badly(a: &Access, objects: usize) -> bool {
+    let all = a.reads + a.writes + a.rmws;
+    a.held.is_some_and(|(o, _, sections, storing)| {
+        o as usize >= objects || sections > all || storing > sections
+    })
+}
+
 fn touches(e: &mut Evidence, counts: &Counts, problems: &mut Problems) {
+    let objects = &e.objects;
+    let sound = |t: &Touch, total: &mut Total| {
+        (t.code as usize) < counts.code && inside(objects, t.object, t.offset, t.size) && total.touch(t)
+    };
+    let of_somebody = |t: &Touch| t.actor.is_none_or(|a| (a as usize) < counts.actors);
+    if all_sound(&e.touches, |t, total| sound(t, total) && of_somebody(t)) {
+        return;
+    }
     let mut total = Total::default();
-    let gone = retain(&mut e.touches, |t| {
-        (t.code as usize) < counts.code && inside(&e.objects, t.object, t.offset, t.size) && total.touch(t)
-    });
+    let gone = retain(&mut e.touches, |t| sound(t, &mut total));
     let what = "rows refer to no code or to no bytes of an object, or count what no run can; dropped";
     say(problems, "touches", gone, what);
     for t in &mut e.touches {

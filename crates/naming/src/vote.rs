@@ -108,18 +108,23 @@ pub(crate) fn groups(
     let mut claims: HashMap<(u32, TouchKind, u32), Rc<Vec<Claim>>> = HashMap::new();
     let mut seen: HashSet<(u32, u64, u32, u32)> = HashSet::new();
     let mut lines: HashMap<(String, u32, u32), u32> = HashMap::new();
+    let mut line_of_code = vec![u32::MAX; evidence.code.len()];
     let mut line_of = vec![u32::MAX; evidence.touches.len()];
+    // Neighbouring words are touched alike, mostly: what was asked last.
+    let mut last: Option<((u32, TouchKind, u32), Rc<Vec<Claim>>)> = None;
     for i in 0..evidence.touches.len() {
         let t = &evidence.touches[i];
         let (object, offset, code, kind, size) = (t.object, t.offset, t.code, t.kind, t.size);
-        let said = match claims.get(&(code, kind, size)) {
+        let key = (code, kind, size);
+        let said = match last.as_ref().filter(|l| l.0 == key).map(|l| &l.1).or_else(|| claims.get(&key)) {
             Some(known) => known.clone(),
             None => {
                 let read = Rc::new(sites.claims(evidence, images, code, kind, size));
-                claims.insert((code, kind, size), read.clone());
+                claims.insert(key, read.clone());
                 read
             }
         };
+        last = Some((key, said.clone()));
         evidence.touches[i].field = one_field(&said);
         let Some(&group) = of_object.get(&object) else { continue };
         groups[group].furthest = groups[group].furthest.max(offset);
@@ -127,9 +132,14 @@ pub(crate) fn groups(
             continue;
         }
         let Some(frame) = evidence.code.get(code as usize).and_then(|c| c.frames.first()) else { continue };
-        let next = lines.len() as u32;
-        let line = *lines.entry((frame.file.clone(), frame.line, frame.column)).or_insert(next);
-        line_of[i] = line;
+        let line = match line_of_code[code as usize] {
+            u32::MAX => {
+                let next = lines.len() as u32;
+                *lines.entry((frame.file.clone(), frame.line, frame.column)).or_insert(next)
+            }
+            known => known,
+        };
+        (line_of_code[code as usize], line_of[i]) = (line, line);
         // The same line at the same place says the same, whoever called it; another size may be another field.
         if groups[group].sightings.len() >= SIGHTINGS_MAX || !seen.insert((object, offset, line, size)) {
             continue;

@@ -51,7 +51,8 @@ fn declaration(types: &TypeTable, mut ty: TypeId, mut offset: u64) -> Option<Sou
 /// The program's line of the code that touches the field most.
 fn touched(e: &Evidence, touches: &ByObject<'_, Touch>, field: &FieldUse) -> Option<SourceLine> {
     let mut lines: BTreeMap<(&str, u32), u64> = BTreeMap::new();
-    for t in touches.of(field.object).filter(|t| t.offset == field.offset) {
+    let bytes = field.offset..field.offset.saturating_add(1);
+    for t in touches.near(field.object, bytes).filter(|t| t.offset == field.offset) {
         if let Some(f) = names::own_frame(e, t.code) {
             *lines.entry((&f.file, f.line)).or_default() += t.samples.max(1);
         }

@@ -79,9 +79,6 @@ impl Context<'_> {
     /// The object's bytes on the lines beside the drawn ones: where it begins elsewhere, they move into these.
     fn beyond(&self, d: &Drawn, spans: &[Range<i64>], threads: &mut Vec<u32>) -> Vec<Stretch> {
         let size = i64::try_from(d.o.size).unwrap_or(i64::MAX);
-        let accesses = self.accesses.get_or_init(|| ByObject::new(&self.e.accesses));
-        let parts = used(accesses.of(d.id), d.id);
-        let parts: Vec<(i64, &Part)> = parts.iter().map(|p| (p.range.offset as i64, p)).collect();
         let mut gaps: Vec<Range<i64>> = Vec::new();
         let mut done = 0;
         for (i, span) in spans.iter().enumerate() {
@@ -92,6 +89,10 @@ impl Context<'_> {
             gaps.push(span.end..done);
         }
         gaps.retain(|gap| gap.start < gap.end);
+        let (Some(first), Some(last)) = (gaps.first(), gaps.last()) else { return Vec::new() };
+        let accesses = self.accesses.get_or_init(|| ByObject::new(&self.e.accesses));
+        let parts = used(accesses.near(d.id, first.start as u64..last.end as u64), d.id);
+        let parts: Vec<(i64, &Part)> = parts.iter().map(|p| (p.range.offset as i64, p)).collect();
         gaps.into_iter().flat_map(|gap| self.filled(d, gap, &parts, threads)).collect()
     }
 
@@ -212,7 +213,7 @@ impl Context<'_> {
     fn code_of(&self, object: u32, offset: u64, size: u64) -> Vec<String> {
         let mut seen: BTreeMap<(String, &str), u64> = BTreeMap::new();
         let meets = |t: &&Touch| t.offset < offset + size && offset < t.offset + u64::from(t.size);
-        let over = self.touches.of(object).filter(meets);
+        let over = self.touches.near(object, offset..offset + size).filter(meets);
         for t in over {
             let kind = match t.kind {
                 TouchKind::Read => "reads",

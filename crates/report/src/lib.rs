@@ -120,7 +120,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
 fn by_line(e: &Evidence, seen: &Contention, all: &[Judged], hidden: &[latent::Hidden]) -> Option<ByLine> {
     let shown = all.iter().map(|j| &j.group).chain(hidden.iter().filter(|h| h.is_here()).map(|h| &h.group));
     let lines = shown.flat_map(|g| g.lines.iter().copied());
-    (seen.question.bases == Bases::Observed).then(|| ByLine::new(e, seen.window_vt, lines))
+    (seen.question.bases == Bases::Observed).then(|| ByLine::new(e, seen, lines))
 }
 
 /// The worst finding in a sentence, and what to do about it.

@@ -317,7 +317,9 @@ impl<'a> Context<'a> {
         }
         // By number first: there are far fewer places than touches, and names are long.
         let mut counts: BTreeMap<(u32, &str, usize), u64> = BTreeMap::new();
-        let touches = ranges.iter().flat_map(|(&object, of)| self.touches.of(object).map(move |t| (t, of)));
+        let touches = ranges.iter().flat_map(|(&object, of)| {
+            self.touches.among(object, |blocks| of.in_blocks(blocks)).map(move |t| (t, of))
+        });
         for (t, ranges) in touches {
             let end = t.offset.saturating_add(u64::from(t.size));
             let Some(f) = ranges.of(t.offset, end) else { continue };

@@ -1,9 +1,9 @@
 //! Which of many byte ranges of an object an access means.
 
+use crate::by_object::BLOCK;
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
-/// Bytes of a block: most accesses to a large object are to none in which there is a range.
-const BLOCK: u64 = 64;
 /// Blocks that are looked for at most before ranges are.
 const BLOCKS_MAX: u64 = 16;
 
@@ -13,7 +13,7 @@ const BLOCKS_MAX: u64 = 16;
 pub(super) struct Ranges {
     /// By width, then by where they begin.
     widths: BTreeMap<u64, BTreeMap<u64, usize>>,
-    /// Blocks in which there are any.
+    /// Blocks in which there are any: most accesses to a large object are to others.
     blocks: HashSet<u64>,
 }
 
@@ -24,11 +24,16 @@ impl Ranges {
         self.blocks.extend(blocks(start, start.saturating_add(width)));
     }
 
+    /// Whether there may be a range in one of these blocks.
+    pub(super) fn in_blocks(&self, mut blocks: Range<u64>) -> bool {
+        blocks.end - blocks.start > BLOCKS_MAX || blocks.any(|b| self.blocks.contains(&b))
+    }
+
     /// The narrowest range that holds the bytes from `start` to before `end`, else the narrowest that has one of them:
     /// copies and clears span several.
     pub(super) fn of(&self, start: u64, end: u64) -> Option<usize> {
-        let mut met = blocks(start, end);
-        if met.end() - met.start() < BLOCKS_MAX && !met.any(|b| self.blocks.contains(&b)) {
+        let met = blocks(start, end);
+        if !self.in_blocks(*met.start()..met.end().saturating_add(1)) {
             return None;
         }
         let holding = |(&width, starts): (&u64, &BTreeMap<u64, usize>)| {

@@ -126,6 +126,17 @@ macro_rules! tables {
                 self.problems.join(later.problems);
             }
 
+            /// Rows of a block all at once; false where they are to be read one by one.
+            fn all_rows(&mut self, kind: TableKind, cells: &[Column], rows: usize) -> bool {
+                match kind {
+                    $(TableKind::$kind => <$row>::take_all(cells, rows, &mut self.$field),)+
+                    $(TableKind::$optional => {
+                        <$item>::take_all(cells, rows, self.$of.get_or_insert_default())
+                    })+
+                    TableKind::Other | TableKind::End => false,
+                }
+            }
+
             fn row(&mut self, columns: &Columns, cells: Cells, at: At) {
                 match columns.kind {
                     $(TableKind::$kind => keep(&mut self.$field, columns, cells, at, &mut self.problems),)+
@@ -221,6 +232,9 @@ impl Reader {
 
     /// Rows as columns; each has `rows` cells.
     pub(super) fn cells(&mut self, columns: &Columns, mut cells: Vec<Column>, rows: usize, at: At) {
+        if columns.usual && self.all_rows(columns.kind, &cells, rows) {
+            return;
+        }
         for row in 0..rows {
             self.row(columns, Cells::Block(&mut cells, row), at);
         }

@@ -43,6 +43,49 @@ pub(super) fn put(out: &mut Vec<u8>, column: &[Value]) {
     node(out, &column.iter().collect::<Vec<_>>());
 }
 
+/// Appends a column that is sorted by kind already: the same bytes as [`put`] of its values.
+pub(super) fn put_column(out: &mut Vec<u8>, column: &Column) {
+    match column {
+        Column::Values(all) => put(out, all),
+        Column::Sparse { at, of } => {
+            out.push(MIXED);
+            out.extend(at.iter().map(|at| at.map_or(NULL, |_| kind_of(of))));
+            column_payload(out, of);
+        }
+        _ => {
+            out.push(kind_of(column));
+            column_payload(out, column);
+        }
+    }
+}
+
+/// The kind of all cells of a column; without any, that of none.
+fn kind_of(column: &Column) -> u8 {
+    match column {
+        Column::Ints(all) if !all.is_empty() => INT,
+        Column::Texts { which, .. } if !which.is_empty() => TEXT,
+        Column::Lists(rows, _) if *rows > 0 => LIST,
+        _ => NULL,
+    }
+}
+
+fn column_payload(out: &mut Vec<u8>, column: &Column) {
+    match column {
+        Column::Ints(all) if !all.is_empty() => ints(out, all),
+        Column::Texts { words, which } if !which.is_empty() => {
+            varint(out, words.len() as u64);
+            words.iter().for_each(|s| text(out, s));
+            ints(out, which);
+        }
+        Column::Lists(rows, of) if *rows > 0 => {
+            out.push(1);
+            varint(out, of.len() as u64);
+            of.iter().for_each(|c| put_column(out, c));
+        }
+        _ => {}
+    }
+}
+
 fn kind(v: &Value) -> u8 {
     match v {
         Value::Null => NULL,

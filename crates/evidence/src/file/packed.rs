@@ -24,7 +24,7 @@ const DEFLATE_RATIO_MAX: u64 = 1_040;
 const EFFORT: u32 = 3;
 
 /// Bytes of blocks that are worth a thread's while.
-const PART_BYTES_MIN: usize = 256 << 10;
+const PART_BYTES_MIN: usize = 32 << 10;
 
 /// Parts that are in memory by themselves, before they become one.
 const PARTS_AT_ONCE: usize = 16;
@@ -38,22 +38,53 @@ pub(super) struct Writer<'a, W> {
 
 impl<W: Write> Writer<'_, W> {
     fn block(&mut self, table: &str, columns: &[&str], rows: usize, raw: &[u8]) -> io::Result<()> {
-        let body = deflate(raw)?;
+        self.packed(table, columns, rows, &Body::of(raw)?)
+    }
+
+    fn packed(&mut self, table: &str, columns: &[&str], rows: usize, body: &Body) -> io::Result<()> {
         let header = Header {
             table: table.into(),
             columns: columns.iter().map(|c| c.to_string()).collect(),
             rows: rows as u64,
-            bytes: body.len() as u64,
-            raw: Some(raw.len() as u64),
-            crc32: format!("{:08x}", crc32fast::hash(&body)),
+            bytes: body.packed.len() as u64,
+            raw: Some(body.raw),
+            crc32: format!("{:08x}", crc32fast::hash(&body.packed)),
         };
         serde_json::to_writer(&mut *self.out, &header)?;
         self.out.write_all(b"\n")?;
-        if body.is_empty() {
+        if body.packed.is_empty() {
             return Ok(());
         }
-        self.out.write_all(&body)?;
+        self.out.write_all(&body.packed)?;
         self.out.write_all(b"\n")
+    }
+}
+
+/// What a block holds.
+struct Body {
+    packed: Vec<u8>,
+    /// Bytes before they were compressed.
+    raw: u64,
+}
+
+impl Body {
+    fn of(raw: &[u8]) -> io::Result<Body> {
+        Ok(Body { packed: deflate(raw)?, raw: raw.len() as u64 })
+    }
+
+    fn of_rows<R: Row>(rows: &[R]) -> io::Result<Body> {
+        let mut raw = Vec::new();
+        if let Some(columns) = R::columns(rows) {
+            columns.iter().for_each(|c| pack::put_column(&mut raw, c));
+            return Body::of(&raw);
+        }
+        let mut columns: Vec<Vec<Value>> =
+            R::COLUMNS.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+        for row in rows {
+            row.cells(&mut columns)?;
+        }
+        columns.iter().for_each(|c| pack::put(&mut raw, c));
+        Body::of(&raw)
     }
 }
 
@@ -68,22 +99,16 @@ fn deflate(raw: &[u8]) -> io::Result<Vec<u8>> {
 
 impl<W: Write> Tables for Writer<'_, W> {
     fn table<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
-        let mut rest = rows;
-        loop {
-            let (now, later) = rest.split_at(rest.len().min(BLOCK_ROWS));
-            let mut columns: Vec<Vec<Value>> =
-                R::COLUMNS.iter().map(|_| Vec::with_capacity(now.len())).collect();
-            for row in now {
-                row.cells(&mut columns)?;
-            }
-            let mut raw = Vec::new();
-            columns.iter().for_each(|c| pack::put(&mut raw, c));
-            self.block(R::TABLE, R::COLUMNS, now.len(), &raw)?;
-            rest = later;
-            if rest.is_empty() {
-                return Ok(());
+        let blocks: Vec<&[R]> = match rows {
+            [] => vec![rows],
+            _ => rows.chunks(BLOCK_ROWS).collect(),
+        };
+        for some in blocks.chunks(PARTS_AT_ONCE) {
+            for (rows, body) in some.iter().zip(threads::map(some, |rows| Body::of_rows(rows))) {
+                self.packed(R::TABLE, R::COLUMNS, rows.len(), &body?)?;
             }
         }
+        Ok(())
     }
 
     /// Older readers skip the block: a table that they do not know.
@@ -259,5 +284,103 @@ fn lost(reader: &mut Reader, header: &Header, columns: Option<Columns>, at: At, 
     reader.closed(&header.table, false);
     if let Some(columns) = columns {
         reader.absent(&columns, header.rows.min(BLOCK_ROWS_MAX) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{Cell, Column};
+    use crate::columns::Cells;
+    use crate::tables::{Access, Role, Touch, TouchKind};
+
+    /// Rows of all kinds of columns: all of one kind, some absent, all absent, none.
+    fn samples() -> Vec<(Vec<Access>, Vec<Touch>)> {
+        let access = |i: u64, held| Access {
+            object: i as u32 % 7,
+            offset: i * 8,
+            size: 8,
+            actor: 1,
+            vt0: u64::MAX - i,
+            vt1: 1 << (i % 60),
+            reads: i,
+            writes: 0,
+            rmws: 1,
+            held,
+        };
+        let touch = |i: u64, field: Option<&str>, role| Touch {
+            object: 3,
+            offset: i * i,
+            size: 4,
+            code: 1000 - i as u32,
+            actor: (!i.is_multiple_of(3)).then_some(i as u32),
+            kind: [TouchKind::Read, TouchKind::Write, TouchKind::Rmw][i as usize % 3],
+            samples: i,
+            field: field.map(String::from),
+            role,
+        };
+        let held = |i: u64| (i as u32, i * 3, i, 0);
+        let some = |i: u64| (i % 2 == 1).then(|| held(i));
+        let words = |i: u64| [Some("next"), None, Some("prev")][i as usize % 3];
+        let roles = |i: u64| [None, Some(Role::RcuHead), Some(Role::FreelistWord)][i as usize % 3];
+        vec![
+            (Vec::new(), Vec::new()),
+            ((0..9).map(|i| access(i, None)).collect(), (0..9).map(|i| touch(i, None, None)).collect()),
+            (
+                (0..9).map(|i| access(i, Some(held(i)))).collect(),
+                (0..9).map(|i| touch(i, words(i), None)).collect(),
+            ),
+            (
+                (0..9).map(|i| access(i, some(i))).collect(),
+                (0..9).map(|i| touch(i, Some("cas"), roles(i))).collect(),
+            ),
+        ]
+    }
+
+    /// Bytes as they are made cell by cell.
+    fn by_cells<R: Row>(rows: &[R]) -> Vec<u8> {
+        let mut columns: Vec<Vec<Value>> = R::COLUMNS.iter().map(|_| Vec::new()).collect();
+        rows.iter().for_each(|row| row.cells(&mut columns).unwrap());
+        let mut raw = Vec::new();
+        columns.iter().for_each(|c| pack::put(&mut raw, c));
+        raw
+    }
+
+    struct OneRow<'a>(&'a mut [Column], usize);
+
+    impl Cells for OneRow<'_> {
+        fn cell(&mut self, column: usize) -> Cell<'_> {
+            self.0[column].take(self.1)
+        }
+    }
+
+    fn check<R: Row + Clone + PartialEq + std::fmt::Debug>(rows: &[R]) {
+        let mut raw = Vec::new();
+        R::columns(rows).unwrap().iter().for_each(|c| pack::put_column(&mut raw, c));
+        assert_eq!(raw, by_cells(rows));
+        let mut columns = pack::take(&raw, R::COLUMNS.len(), rows.len()).unwrap();
+        let mut all = Vec::new();
+        assert_eq!(R::take_all(&columns, rows.len(), &mut all), !rows.is_empty());
+        assert_eq!(all, rows);
+        let one = |i| R::take(&mut OneRow(&mut columns, i)).unwrap();
+        assert_eq!((0..rows.len()).map(one).collect::<Vec<_>>(), rows);
+    }
+
+    #[test]
+    fn whole_columns_are_what_cells_are() {
+        for (accesses, touches) in samples() {
+            check(&accesses);
+            check(&touches);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_to_the_cells() {
+        let rows = samples().remove(1).0;
+        let mut columns = Access::columns(&rows).unwrap();
+        columns[0] = Column::Ints(vec![1 << 40; rows.len()]);
+        assert!(!Access::take_all(&columns, rows.len(), &mut Vec::new()), "an id beyond 32 bits");
+        columns[0] = Column::Ints(vec![1]);
+        assert!(!Access::take_all(&columns, rows.len(), &mut Vec::new()), "too few");
     }
 }
