@@ -102,8 +102,8 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
     let types = KernelTypes::read(inputs.vmlinux, &walked, &all)?;
     let vcpus = u64::from(inputs.machine.vcpus);
     let mut atlas = Atlas::new(inputs.image, &types, memory, inputs.stream, inputs.allocators, vcpus);
-    let behind: Vec<String> = walked.iter().cloned().chain(atlas.wanted(&types)).collect();
-    atlas.follow(&KernelTypes::read(inputs.vmlinux, &behind, &all)?);
+    let behind = atlas.look_behind(&types);
+    atlas.follow(&types, &KernelTypes::read(inputs.vmlinux, &behind, &[])?);
     let atlas = atlas;
     let mut tables = rows::Rows::new(inputs.stream, &end, &atlas);
     tables.add_all();

@@ -146,6 +146,8 @@ pub struct Atlas<'a> {
     roots: BTreeMap<u64, (String, Option<String>, u64)>,
     /// The same of pointers to structs, also those inside of global structs: where arrays may begin.
     arrays: BTreeMap<u64, (Pointed, u64)>,
+    /// Where pointers in global variables lead, until they are followed.
+    led: Vec<(u64, Pointed)>,
     /// Allocations by the object's address, in order of time.
     allocations: HashMap<u64, Vec<Hook>>,
     /// The same for per-CPU memory, whose addresses are relative.
@@ -202,6 +204,7 @@ impl<'a> Atlas<'a> {
                 ..image.label("__per_cpu_end").unwrap_or(0),
             roots: BTreeMap::new(),
             arrays: BTreeMap::new(),
+            led: Vec::new(),
             allocations: HashMap::new(),
             per_cpu_allocations: BTreeMap::new(),
             allocators,

@@ -16,40 +16,39 @@ const ARRAY_PAGES_MAX: usize = 4096;
 const LEAVES_MAX: usize = 2000;
 
 impl Atlas<'_> {
-    /// Structs that pointers of global variables lead to, outside of slabs, and that `types` only declares: types of
-    /// variables do not bring what is behind them.
-    pub fn wanted(&self, types: &KernelTypes) -> Vec<String> {
-        let leads = |(_, value, to): (String, u64, TypeId)| {
-            let name = types.table.aggregate(types.table.strip(to))?.name.clone()?;
-            (types.named(&name).is_none() && !is_link(&name) && self.is_no_slab(value)).then_some(name)
-        };
-        let mut out: Vec<String> = self.pointers(types).into_iter().filter_map(leads).collect();
-        out.sort_unstable();
-        out.dedup();
-        out
-    }
-
-    /// Follows the pointers of global variables; `types` has what [`Atlas::wanted`] asked for.
-    pub fn follow(&mut self, types: &KernelTypes) {
-        self.find_roots(types);
-        self.find_arrays(types);
-    }
-
-    /// Pointers in all global variables: variable with member, value, what it points to.
-    fn pointers(&self, types: &KernelTypes) -> Vec<(String, u64, TypeId)> {
-        let mut out = Vec::new();
+    /// Looks where pointers of global variables lead, outside of slabs. The names of structs there that `types` only
+    /// declares: types of variables do not bring what is behind them.
+    pub fn look_behind(&mut self, types: &KernelTypes) -> Vec<String> {
+        let mut led = Vec::new();
         for v in self.image.symbols.static_variables() {
             let Some(ty) = types.entry(v.ty).filter(|_| v.svma >= 0xffff_ffff_8000_0000) else { continue };
             for (offset, path, to) in pointers(types, ty) {
-                let value = self.memory.u64(v.svma.wrapping_add(offset));
-                out.extend(value.map(|value| (format!("{}{path}", v.name), value, to)));
+                let Some(value) = self.memory.u64(v.svma.wrapping_add(offset)) else { continue };
+                let name = || types.table.aggregate(types.table.strip(to))?.name.clone();
+                let Some(name) = name().filter(|n| !is_link(n) && self.is_no_slab(value)) else { continue };
+                led.push((value, Pointed { name, variable: format!("{}{path}", v.name) }));
             }
         }
+        let mut out: Vec<String> =
+            led.iter().map(|(_, to)| &to.name).filter(|n| types.named(n).is_none()).cloned().collect();
+        out.sort_unstable();
+        out.dedup();
+        self.led = led;
         out
     }
 
+    /// Follows those pointers; `behind` has the types that [`Atlas::look_behind`] asked for, `types` all others.
+    pub fn follow(&mut self, types: &KernelTypes, behind: &KernelTypes) {
+        self.find_roots(types, behind);
+        for (value, to) in std::mem::take(&mut self.led) {
+            if let Some(size) = size_of(&to.name, types, behind) {
+                self.arrays.entry(value).or_insert((to, size));
+            }
+        }
+    }
+
     /// Global pointers lead to what was allocated before the slab allocator: node data, hash tables.
-    fn find_roots(&mut self, types: &KernelTypes) {
+    fn find_roots(&mut self, types: &KernelTypes, other: &KernelTypes) {
         for v in self.image.symbols.static_variables() {
             let Some(ty) = types.entry(v.ty).filter(|_| v.svma >= 0xffff_ffff_8000_0000) else { continue };
             let (ty, count) = match types.table.get(types.table.strip(ty)) {
@@ -61,18 +60,11 @@ impl Atlas<'_> {
             for i in 0..count.min(64) {
                 let Some(value) = self.memory.u64(v.svma + 8 * i) else { break };
                 if self.is_no_slab(value) {
-                    let size = self.size_behind(&behind, types, *to);
+                    let named = behind.as_ref().and_then(|name| size_of(name, types, other));
+                    let size = named.or_else(|| types.table.size(*to)).unwrap_or(0);
                     self.roots.entry(value).or_insert((v.name.clone(), behind.clone(), size));
                 }
             }
-        }
-    }
-
-    /// Pointers to complete structs in all global variables, and in the structs that these are.
-    fn find_arrays(&mut self, types: &KernelTypes) {
-        for (variable, value, to) in self.pointers(types) {
-            let Some((name, size)) = complete(types, to).filter(|_| self.is_no_slab(value)) else { continue };
-            self.arrays.entry(value).or_insert((Pointed { name, variable }, size));
         }
     }
 
@@ -95,11 +87,6 @@ impl Atlas<'_> {
         let alike = pages.take(ARRAY_PAGES_MAX + 1).enumerate().all(|(i, a)| i < ARRAY_PAGES_MAX && bare(a));
         alike.then(|| (start + at / size * size, *size, pointed.clone()))
     }
-
-    fn size_behind(&self, name: &Option<String>, types: &KernelTypes, to: TypeId) -> u64 {
-        let named = name.as_ref().and_then(|n| types.named(n));
-        named.or(Some(to)).and_then(|t| types.table.size(t)).unwrap_or(0)
-    }
 }
 
 /// Pointers in a variable of this type, with offset and path behind the variable's name.
@@ -115,12 +102,8 @@ fn pointers(types: &KernelTypes, ty: TypeId) -> Vec<(u64, String, TypeId)> {
         .collect()
 }
 
-/// Name and size of a struct that can be an array's element: links of lists lead into other structs, never to one.
-fn complete(types: &KernelTypes, to: TypeId) -> Option<(String, u64)> {
-    let name = types.table.aggregate(types.table.strip(to))?.name.clone()?;
-    if is_link(&name) {
-        return None;
-    }
-    let size = types.named(&name).and_then(|t| types.table.size(t)).filter(|s| *s > 0)?;
-    Some((name, size))
+/// Bytes of the struct of this name, in whichever table knows it whole.
+fn size_of(name: &str, types: &KernelTypes, behind: &KernelTypes) -> Option<u64> {
+    let of = |table: &KernelTypes| table.named(name).and_then(|t| table.table.size(t)).filter(|s| *s > 0);
+    of(types).or_else(|| of(behind))
 }
