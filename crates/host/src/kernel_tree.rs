@@ -76,11 +76,14 @@ impl KernelTree {
         std::fs::create_dir_all(tree.built()).map_err(io(&tree.built()))?;
         tree.grow(&[])?;
         let dot_config = tree.config();
-        match config {
-            Some(file) => drop(std::fs::copy(file, &dot_config).map_err(io(file))?),
-            None => tree.make("tinyconfig", false, announce)?,
-        }
-        let chosen = std::fs::read_to_string(&dot_config).map_err(io(&dot_config))?;
+        let base = match config {
+            Some(file) => file,
+            None => {
+                tree.make("tinyconfig", false, announce)?;
+                &dot_config
+            }
+        };
+        let chosen = std::fs::read_to_string(base).map_err(io(base))?;
         std::fs::write(&dot_config, format!("{chosen}\n{NEEDED}")).map_err(io(&dot_config))?;
         tree.make("olddefconfig", false, announce)?;
         Ok(tree)

@@ -34,7 +34,7 @@ const PATCHED: &str = ".patched";
 pub struct KernelArgs {
     /// DIR is the source of Linux: build it outside of DIR, boot it in the emulator, record --workload or --run in it,
     /// patch it, build and record it again (docs/kernel.md).
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["build", "pairs", "load", "time", "metric", "command"])]
     kernel: bool,
     /// Configuration of the kernel; what the emulator needs is switched on in it [default: the smallest that boots].
     #[arg(long, value_name = "FILE", requires = "kernel")]
@@ -111,7 +111,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let mut story = Story::new(&before.evidence, &args.output, !args.kernel.moves.is_empty());
     let proposals = hunt.proposals(&before.evidence)?;
     hunt.try_all(&before.evidence, &proposals, &mut story)?;
-    if let Some(chosen) = story.chosen() {
+    if let Some(chosen) = story.chosen().map(|a| &a.patched) {
         begin(&hunt.course, global, Phase::Predict, "predicting what it would bring");
         story.predicted = Some(super::super::predict::of_kernel(
             &chosen.type_name,
@@ -188,16 +188,17 @@ impl Hunt<'_> {
             let again = Again::of(before, &after, &advice.type_name, &moved(&patched));
             let survives = again.sign() == Sign::Fewer;
             keep(&suffixed(&self.args.output), &after)?;
-            story.attempts.push(Attempt { advice: advice.clone(), patched, again });
+            story.attempts.push(Attempt { advice: advice.clone(), patched, again, after });
             if survives {
                 break;
             }
         }
-        if let Some(patched) = story.chosen() {
-            std::fs::write(&self.args.patch, &patched.diff)
-                .with_context(|| format!("cannot write the patch to {}", self.args.patch.display()))?;
-            story.patch_file = Some(self.args.patch.clone());
-        }
+        let Some(chosen) = story.chosen() else { return Ok(()) };
+        // The evidence is that of the patch that is left, not of the last one tried.
+        keep(&suffixed(&self.args.output), &chosen.after)?;
+        std::fs::write(&self.args.patch, &chosen.patched.diff)
+            .with_context(|| format!("cannot write the patch to {}", self.args.patch.display()))?;
+        story.patch_file = Some(self.args.patch.clone());
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub struct Attempt {
     pub patched: Patched,
     /// What the second recording says.
     pub again: Again,
+    /// That recording.
+    pub after: Evidence,
 }
 
 /// What a kernel's hunt found and did.
@@ -64,18 +66,20 @@ impl<'a> Story<'a> {
 
     /// The patch that survived; else the first of those whose sign turns with the length of a turn; else what was asked
     /// for.
-    pub fn chosen(&self) -> Option<&Patched> {
-        let of = |sign| self.attempts.iter().find(|a| a.again.sign() == sign);
-        let asked = || self.attempts.first().filter(|_| self.asked);
-        of(Sign::Fewer).or_else(|| of(Sign::Turns)).or_else(asked).map(|a| &a.patched)
+    pub fn chosen(&self) -> Option<&Attempt> {
+        self.attempts.get(chosen(&self.signs(), self.asked)?)
+    }
+
+    fn signs(&self) -> Vec<Sign> {
+        self.attempts.iter().map(|a| a.again.sign()).collect()
     }
 
     /// 0: nothing that a layout helps, or a patch that survived. 1: something is left. 2: nobody can say.
     pub fn status(&self) -> u8 {
-        let of = |sign| self.attempts.iter().any(|a| a.again.sign() == sign);
-        match (of(Sign::Fewer), of(Sign::Turns)) {
-            (true, _) => 0,
-            (_, true) => 2,
+        let signs = self.signs();
+        match chosen(&signs, self.asked).map(|i| signs[i]) {
+            Some(Sign::Fewer) => 0,
+            Some(Sign::Turns) => 2,
             _ if class::blind(self.evidence).is_some() => 2,
             _ => u8::from(self.helps || !self.attempts.is_empty()),
         }
@@ -100,7 +104,7 @@ impl<'a> Story<'a> {
     }
 
     fn headline(&self) -> Node {
-        let (text, tone) = match (self.status(), self.chosen()) {
+        let (text, tone) = match (self.status(), self.chosen().map(|a| &a.patched)) {
             (0, Some(p)) => (
                 format!(
                     "A patch of {}: its lines move less at every turn length, recorded again.",
@@ -159,6 +163,13 @@ impl<'a> Story<'a> {
     }
 }
 
+/// Which of the patches is left, by what their second recordings say.
+fn chosen(signs: &[Sign], asked: bool) -> Option<usize> {
+    let of = |sign| signs.iter().position(|s| *s == sign);
+    let first = || (asked && !signs.is_empty()).then_some(0);
+    of(Sign::Fewer).or_else(|| of(Sign::Turns)).or_else(first)
+}
+
 fn dim(text: String) -> Node {
     Node::Text(vec![Span { text, tone: Tone::Dim }])
 }
@@ -211,4 +222,26 @@ fn counted(turns: &[Counted]) -> Node {
         vec![turn, a, b, c, d]
     };
     Node::Table { key: "again".into(), columns, rows: turns.iter().map(row).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_less_is_left_before_what_nobody_can_tell() {
+        use Sign::{Fewer, NotFewer, Turns};
+        assert_eq!(chosen(&[Turns, Fewer], false), Some(1));
+        assert_eq!(chosen(&[NotFewer, Turns], false), Some(1));
+        assert_eq!(chosen(&[NotFewer, NotFewer], false), None);
+        assert_eq!(chosen(&[NotFewer], true), Some(0), "what was asked for is left, whatever it brings");
+        assert_eq!(chosen(&[], true), None);
+    }
+
+    #[test]
+    fn of_an_empty_recording_nobody_can_say() {
+        let e = tussle_evidence::sample::Sample::new(1000).evidence();
+        let story = Story::new(&e, Path::new("tussle.data"), false);
+        assert_eq!(story.status(), 2);
+    }
 }
