@@ -1,5 +1,5 @@
 //! Bare pages: memory that no slab, variable or allocation explains, told by the code that touches it. A page table's
-//! entries are what the walking code calls them; what only whole-page code clears and copies is a page's contents,
+//! entries are what the walking code calls them; what code clears and copies for others is a page's contents,
 //! memory of programs and bytes of files and packets, which has no fields.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -31,8 +31,8 @@ const ENTRY_CODE: &[&str] = &[
     "native_pmdp_",
 ];
 
-/// Beginnings of the names of functions that clear, copy and compare bytes for whoever calls them, over five years of
-/// kernels (arch/x86/lib).
+/// Beginnings of the names of functions that clear and copy bytes for whoever calls them, over five years of kernels
+/// (arch/x86/lib).
 const BYTES_CODE: &[&str] = &[
     "clear_page",
     "copy_page",
