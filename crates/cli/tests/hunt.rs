@@ -39,7 +39,8 @@ fn the_example_is_found_explained_and_patched() {
     let out = hunt(dir.path(), &["--format", "json"]);
     let view: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     schema::keeps_to("hunt", &view);
-    assert!(view["patches"].as_array().unwrap().iter().any(|p| p["before"]["stretches"].is_array()), "drawn");
+    let drawn = |p: &serde_json::Value| p["before"]["stretches"].is_array();
+    assert!(view["patches"].as_array().unwrap().iter().any(drawn), "{view:#} {}", text(&out.stderr));
     // The copy that was built is gone; the evidence speaks of the folder.
     let report = tussle(dir.path(), &["report", "--format", "md", "--sources", example().to_str().unwrap()]);
     let report = text(&report.stdout);

@@ -6,6 +6,7 @@ mod fate;
 mod gate;
 mod kernel;
 mod left;
+mod parted;
 mod patches;
 mod predicted;
 mod reason;

@@ -3,7 +3,7 @@
 use super::behaviour::{Compared, Unpatched};
 use super::course::Phase;
 use super::steps::{Built, Hunt, RecordedRun, contains, edits};
-use super::{reason, siblings};
+use super::{parted, reason, siblings};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -114,6 +114,8 @@ pub struct Repair {
     pub before: f64,
     /// After.
     pub after: f64,
+    /// `after` is `before` without what the fields that the patch parts cost each other ([`parted`]).
+    pub by_pairs: bool,
     /// Promised.
     pub promised: f64,
     /// An object of the struct before and after it.
@@ -257,6 +259,7 @@ impl Hunt<'_> {
             drawn: before_after::drawings(before, &advice, line, "with the patch"),
             before: was,
             after: seen.cost,
+            by_pairs: seen.by_pairs,
             left_by_line: left_by_line(&evidence, &advice.type_name),
             promised,
             patched,
@@ -294,6 +297,8 @@ struct Survived {
     cost: f64,
     left: Vec<Case>,
     beside: Vec<Case>,
+    /// `cost` is that before the patch without what the fields that it parts cost each other ([`parted`]).
+    by_pairs: bool,
 }
 
 impl Trials<'_> {
@@ -307,7 +312,7 @@ impl Trials<'_> {
         let cost = cost_of(e, name, self.advice.is_latent());
         let (left, beside) = split(cases(e));
         let Err(why) = survives(self.advice, (self.was, cost, self.promised), &left, self.known, e) else {
-            return Ok(Some(Survived { cost, left, beside }));
+            return Ok(Some(Survived { cost, left, beside, by_pairs: false }));
         };
         // What a case beside the patched type grew by is the patch's doing, or that of threads that poll there.
         let beside_it = left.iter().filter(|c| is_new(was_of(self.known, c), c.cost, self.was - cost));
@@ -318,12 +323,30 @@ impl Trials<'_> {
         if self.unlike < RECORDINGS_MAX {
             return Ok(None);
         }
+        if let Some(cost) = self.by_what_it_parts(e, &left) {
+            return Ok(Some(Survived { cost, left, beside, by_pairs: true }));
+        }
         // The cause stays reachable: what this patch and another seem to bring is the doing of neither.
         Err(why.context(format!(
             "cannot say: its threads met otherwise in each of {RECORDINGS_MAX} recordings ({} accesses before, {} now)",
             whole(a),
             whole(b)
         )))
+    }
+}
+
+impl Trials<'_> {
+    /// The fields that the patch parts cost each other enough before it, and nothing is new: what the type costs
+    /// without that. What stays on one line is compared with nothing.
+    fn by_what_it_parts(&self, e: &Evidence, left: &[Case]) -> Option<f64> {
+        let name = &self.advice.type_name;
+        if self.advice.is_latent() {
+            return None;
+        }
+        let cost = (self.was - parted::saved(self.before, e, name)).max(0.0);
+        let were = parted::titles(self.before, name);
+        let others: Vec<Case> = left.iter().filter(|c| !were.contains(&c.title)).cloned().collect();
+        survives(self.advice, (self.was, cost, self.promised), &others, self.known, e).ok().map(|()| cost)
     }
 }
 
@@ -527,7 +550,7 @@ fn part_of(e: &Evidence, group: &Group<'_>, name: &str) -> f64 {
 }
 
 /// Of nothing 0: an empty sum of floating point numbers is -0.
-fn sum(costs: impl Iterator<Item = f64>) -> f64 {
+pub fn sum(costs: impl Iterator<Item = f64>) -> f64 {
     costs.fold(0.0, |a, b| a + b)
 }
 
@@ -544,7 +567,7 @@ fn left_by_line(e: &Evidence, name: &str) -> Vec<(u64, f64)> {
 }
 
 /// An object is the variable of this name, or is or embeds a struct of it.
-fn holds(e: &Evidence, object: u32, name: &str) -> bool {
+pub fn holds(e: &Evidence, object: u32, name: &str) -> bool {
     let variable =
         |o: &tussle_evidence::Object| o.kind == ObjectKind::Global && o.name.as_deref() == Some(name);
     if e.objects.get(object as usize).is_some_and(variable) {

@@ -49,10 +49,15 @@ pub fn nodes(repairs: &Repairs, diff: &str, slower: bool) -> Vec<Node> {
     out
 }
 
+/// How a patch's transfers were compared where whole recordings could not be.
+const BY_PAIRS: &str = "counting only what the fields that it parts cost each other: in every recording with the \
+                        patch threads met otherwise, as on a busy machine";
+
 fn one(r: &Repair) -> Node {
     let a = &r.advice;
     let fact = |key: &str, label: &str, cell: Cell| Fact { key: key.into(), label: label.into(), cell };
-    let shown = format!("{} to {}, recorded again after the patch", whole(r.before), whole(r.after));
+    let how = if r.by_pairs { BY_PAIRS } else { "recorded again after the patch" };
+    let shown = format!("{} to {}, {how}", whole(r.before), whole(r.after));
     let value = serde_json::json!({ "before": r.before, "after": r.after, "promised": r.promised });
     let of_line = |(bytes, left): &(u64, f64)| serde_json::json!({ "line_bytes": bytes, "transfers": left });
     let by_line: Vec<serde_json::Value> = r.left_by_line.iter().map(of_line).collect();
