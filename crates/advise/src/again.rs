@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tussle_contention::fields::path_in;
 use tussle_evidence::{Evidence, Transfer};
 use tussle_model::TypeId;
 
@@ -74,7 +75,8 @@ impl Again {
             })
             .collect();
         turns.sort_by_key(|t| t.turn_instructions);
-        let [old, new] = [(before, 0), (after, 1)].map(|(e, side)| meeting(e, name, fields, side));
+        let fields = shown(before, name, fields);
+        let [old, new] = [(before, 0), (after, 1)].map(|(e, side)| meeting(e, name, &fields, side));
         let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| a.difference(b).cloned().collect();
         let (parted, new_pairs) = (only(&old, &new), only(&new, &old));
         Again { turns, parted, remain: old.intersection(&new).cloned().collect(), new: new_pairs }
@@ -101,6 +103,16 @@ fn counted(e: &Evidence, name: &str) -> (u64, u64) {
     };
     let sum = |n: u64, t: &Transfer| n + t.transfers;
     (e.transfers.iter().flatten().filter(is_one).fold(0, sum), e.transfers.iter().flatten().fold(0, sum))
+}
+
+/// The fields as reports call them (`owner`, not `owner.counter`); members of a union stay what the patch calls them.
+fn shown(before: &Evidence, name: &str, fields: &[Moved]) -> Vec<Moved> {
+    let target = type_named(before, name);
+    let path = |f: &Moved| {
+        let path = target.map(|t| path_in(&before.types, t, f.at[0], f.size)).unwrap_or_default();
+        if path.is_empty() || path.contains('|') { f.path.clone() } else { path }
+    };
+    fields.iter().map(|f| Moved { path: path(f), ..f.clone() }).collect()
 }
 
 /// Pairs of fields with transfers on one line, in any object.
@@ -166,7 +178,7 @@ mod tests {
     fn fields_that_met_are_apart() {
         let before = recorded(vec![transfer(64, 50), transfer(72, 40), transfer(0, 10)]);
         let after = recorded(vec![transfer(64, 50), transfer(136, 20), transfer(128, 5)]);
-        let fields = [moved("count", 0, 0), moved("owner", 8, 72), moved("queue", 64, 64)];
+        let fields = [moved("count", 0, 0), moved("owner.counter", 8, 72), moved("queue", 64, 64)];
         let again = Again::of(&before, &after, "lock", &fields);
         let pair = |a: &str, b: &str| vec![(a.to_string(), b.to_string())];
         assert_eq!(again.parted, pair("count", "owner"));

@@ -77,6 +77,11 @@ pub fn field_path(evidence: &Evidence, object: u32, offset: u64, size: u64) -> F
 /// Of x86-64, and of what kernels hand out.
 const PAGE_BYTES: u64 = 4096;
 
+/// What `size` bytes at `offset` of a type are called, without the type: `mmap_lock.owner`.
+pub fn path_in(table: &TypeTable, ty: TypeId, offset: u64, size: u64) -> String {
+    Resolve::new(table, &[]).visit(ty, offset, size.max(1), 0).path
+}
+
 /// Names ranges of one evidence, with the code's choices between union members at hand.
 #[derive(Debug)]
 pub struct Namer<'a> {
@@ -381,7 +386,14 @@ impl<'a> Resolve<'a> {
             [p] => self.descend(p, offset, size, depth),
             many if union || !many.iter().all(|p| p.bits) => self.choose(many, offset, size, depth),
             many => {
-                let names: Vec<&str> = many.iter().filter_map(|p| p.shown).collect();
+                // Bits in these bytes: those that the code uses, where it tells.
+                let votes = self.votes(&many.iter().map(|p| p.shown.unwrap_or_default()).collect::<Vec<_>>());
+                let told: Vec<_> = many.iter().zip(votes).filter(|(_, n)| *n > 0).map(|(p, _)| p).collect();
+                if let [one] = told.as_slice() {
+                    return self.descend(one, offset, size, depth);
+                }
+                let shown = if told.is_empty() { many.iter().collect() } else { told };
+                let names: Vec<&str> = shown.iter().filter_map(|p| p.shown).collect();
                 Found::text(names.join("|"), false, true)
             }
         }
@@ -397,7 +409,7 @@ impl<'a> Resolve<'a> {
     /// Members of a union: the one that the code names, else the one that fits exactly, else all of them.
     fn choose(&self, parts: &[&Part], offset: u64, size: u64, depth: usize) -> Found {
         let mut found: Vec<Found> = parts.iter().map(|p| self.descend(p, offset, size, depth)).collect();
-        let votes: Vec<u64> = found.iter().map(|f| self.votes(&f.path)).collect();
+        let votes = self.votes(&found.iter().map(|f| f.path.as_str()).collect::<Vec<_>>());
         let most = votes.iter().copied().max().unwrap_or(0);
         if most > 0 && votes.iter().filter(|v| **v == most).count() == 1 {
             let i = votes.iter().position(|v| *v == most).unwrap_or(0);
@@ -408,7 +420,8 @@ impl<'a> Resolve<'a> {
             return found.swap_remove(*only);
         }
         let mut names: Vec<&str> = Vec::new();
-        for f in found.iter().filter(|f| !f.path.is_empty()) {
+        let told = found.iter().zip(&votes).filter(|(_, v)| most == 0 || **v == most).map(|(f, _)| f);
+        for f in told.filter(|f| !f.path.is_empty()) {
             if !names.contains(&f.path.as_str()) {
                 names.push(&f.path);
             }
@@ -416,16 +429,33 @@ impl<'a> Resolve<'a> {
         Found::text(names.join("|"), names.len() > 1, true)
     }
 
-    /// Code rows whose expression ends in this path (`a.b` is said as `b` or `x.a.b`).
-    fn votes(&self, path: &str) -> u64 {
-        let ends = |long: &str, short: &str| {
-            long == short || long.strip_suffix(short).is_some_and(|rest| rest.ends_with('.'))
+    /// Of each of these paths, how many code rows say it: `a.b` is said as `b`, `x.a.b` or, of an `atomic_t`,
+    /// `a.b.counter`, alone or with others (`a|b`). A row speaks for the paths that agree with it the furthest.
+    fn votes(&self, paths: &[&str]) -> Vec<u64> {
+        let mut out = vec![0; paths.len()];
+        if self.said.is_empty() {
+            return out;
+        }
+        let dotted = |p: &str| format!(".{}.", p.replace("[]", ""));
+        // Members of an inner union that nobody tells apart are one path here.
+        let names: Vec<Vec<String>> = paths.iter().map(|p| p.split('|').map(dotted).collect()).collect();
+        let agrees = |name: &String, f: &String| match (f.contains(name), name.ends_with(f)) {
+            _ if name.len() <= 2 => 0,
+            (true, _) => name.len(),
+            (_, true) => f.len(),
+            _ => 0,
         };
-        self.said
-            .iter()
-            .filter(|(f, _)| !path.is_empty() && (ends(f, path) || ends(path, f)))
-            .map(|(_, n)| n)
-            .sum()
+        for (said, n) in self.said {
+            let mut told = vec![false; paths.len()];
+            for f in said.split('|').map(dotted) {
+                let of = |names: &Vec<String>| names.iter().map(|name| agrees(name, &f)).max().unwrap_or(0);
+                let far: Vec<usize> = names.iter().map(of).collect();
+                let most = far.iter().copied().max().unwrap_or(0).max(1);
+                far.iter().zip(&mut told).for_each(|(far, told)| *told |= *far == most);
+            }
+            told.iter().zip(&mut out).filter(|(t, _)| **t).for_each(|(_, out)| *out += n);
+        }
+        out
     }
 
     /// A range that is no single member: `a..c`, or padding.

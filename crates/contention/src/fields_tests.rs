@@ -144,6 +144,54 @@ fn the_code_decides_between_union_members() {
     check(&e, 0, 8, 1, "struct worker.cas", None);
 }
 
+/// Of bits in one byte those that code is about are named, and of a union all that it may be about.
+#[test]
+fn the_code_decides_between_bits() {
+    let said = |fields: &[&str]| {
+        let mut t = TypeTable::new(8);
+        let int = base(&mut t, "int", 4);
+        let bits = ["a", "b", "c"].into_iter().enumerate().map(|(n, name)| {
+            let mut m = Member::field(Some(name), int, 0);
+            (m.offset_bits, m.bit_size) = (n as u64, Some(1));
+            m
+        });
+        let flags = aggregate(&mut t, AggregateKind::Struct, Some("flags"), 4, bits.collect());
+        let atomic = aggregate(
+            &mut t,
+            AggregateKind::Struct,
+            Some("atomic"),
+            4,
+            vec![Member::field(Some("counter"), int, 0)],
+        );
+        let members = ["map", "kind", "order"].map(|n| Member::field(Some(n), int, 0));
+        let mut members = members.to_vec();
+        members[0].ty = atomic;
+        let page = aggregate(&mut t, AggregateKind::Union, Some("page"), 4, members);
+        let mut e = empty(t);
+        e.objects = [flags, page].map(|ty| object(ObjectKind::Heap, None, Some(ty), 1, 4)).to_vec();
+        let touch = |(object, field): (u32, &&str)| Touch {
+            object,
+            offset: 0,
+            size: 1,
+            code: 0,
+            actor: None,
+            kind: TouchKind::Read,
+            samples: 1,
+            field: Some(field.to_string()),
+            role: None,
+        };
+        e.touches = fields.iter().flat_map(|f| [touch((0, f)), touch((1, f))]).collect();
+        [field_path(&e, 0, 0, 1).path, field_path(&e, 1, 0, 1).path]
+    };
+    assert_eq!(said(&[])[0], "struct flags.a|b|c");
+    assert_eq!(said(&["b"])[0], "struct flags.b");
+    assert_eq!(said(&["a|c"])[0], "struct flags.a|c");
+    assert_eq!(said(&["a", "c"])[0], "struct flags.a|c");
+    assert_eq!(said(&["kind"])[1], "union page.kind");
+    assert_eq!(said(&["map.counter"])[1], "union page.map.counter", "what it says is inside of the member");
+    assert_eq!(said(&["map.counter|order"])[1], "union page.map.counter|order");
+}
+
 #[test]
 fn members_that_overlap_at_every_level_end() {
     let mut t = TypeTable::new(8);

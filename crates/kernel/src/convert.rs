@@ -6,6 +6,7 @@ mod pages;
 mod roles;
 mod rows;
 mod sections;
+mod shared;
 mod told;
 
 use std::collections::{BTreeMap, HashMap};
@@ -129,6 +130,7 @@ pub fn evidence(inputs: &Inputs) -> Result<(Evidence, Attribution), ConvertError
         |pc: u64| inputs.image.symbols.frames(pc).into_iter().map(|f| f.function).collect::<Vec<_>>();
     let clearing = roles::clearing(&evidence.code, &chains, &functions);
     roles::name(&mut evidence, &free_pointers, &clearing);
+    shared::name(inputs, &types, &mut evidence);
     evidence.losses.extend(losses(&end, &attribution));
     evidence.losses.extend(atlas.slabs.missing.iter().map(unknown_layout));
     evidence.losses.extend(section_losses(inputs.stream, &end, left_out));

@@ -3,6 +3,7 @@
 //! The emulator's plugin writes a stream of accesses, guest memory stays behind as bytes; [`convert::evidence`] makes
 //! of both, with the kernel's debug information, the same tables that every other source fills. No I/O here.
 
+mod bits;
 pub mod convert;
 pub mod hooks;
 pub mod image;

@@ -101,10 +101,20 @@ pub struct Code<'a> {
 
 impl Code<'_> {
     fn bytes(&self, svma: u64) -> Option<&[u8]> {
+        let rest = self.from(svma)?;
+        Some(&rest[..rest.len().min(INSTRUCTION_MAX * STEPS_MAX)])
+    }
+
+    /// The file's bytes from the code at an address on.
+    fn from(&self, svma: u64) -> Option<&[u8]> {
         let s = self.symbols.segments.iter().find(|s| s.svma <= svma && svma - s.svma < s.file_size)?;
         let start = usize::try_from(s.file_offset.checked_add(svma - s.svma)?).ok()?;
-        let rest = self.file.get(start..)?;
-        Some(&rest[..rest.len().min(INSTRUCTION_MAX * STEPS_MAX)])
+        self.file.get(start..)
+    }
+
+    /// The code of a whole function.
+    pub(crate) fn whole(&self, start: u64, end: u64) -> Option<&[u8]> {
+        self.from(start)?.get(..usize::try_from(end.checked_sub(start)?).ok()?)
     }
 
     /// Variables that hold what the call before a return address gave.
