@@ -9,7 +9,7 @@ use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineConten
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::objective::LineCost;
-use tussle_evidence::{Access, ELSEWHERE, Evidence, ObjectKind, Source, UNREAD};
+use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, ObjectKind, Source, UNREAD};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{LineSize, Type, TypeId, TypeTable};
 
@@ -384,6 +384,10 @@ pub fn blind(e: &Evidence) -> Option<String> {
         return Some("threads that accessed memory are missing".into());
     }
     let lost = |what: &str| e.losses.iter().find(|l| l.what == what && l.count > 0);
+    // What a launcher did itself says nothing of what it launched.
+    if e.accesses.is_empty() && lost(OTHER_PROGRAMS).is_some() {
+        return Some("what it executed was not recorded: give that program to --emulate itself".into());
+    }
     let threads = lost("threads").map(|l| format!("{} threads were not recorded", l.count));
     threads.or_else(|| lost("shared memory").map(|_| "memory that processes share was not compared".into()))
 }

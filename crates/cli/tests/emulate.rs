@@ -319,6 +319,100 @@ fn locks_made_of_atomics_protect_what_they_hold() {
     }
 }
 
+/// Three threads read what one of them has made before, `-DBY=` 1 in `pthread_once`, 2 under a mutex for which the others
+/// wait, 3 until it exchanged a flag that the others poll. 4: each under a spin lock beside its data.
+const BEFORE: &str = r#"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_once_t once __attribute__((aligned(128))) = PTHREAD_ONCE_INIT;
+static pthread_mutex_t mutex __attribute__((aligned(128))) = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int flag __attribute__((aligned(128)));
+static struct { volatile long hits; volatile long misses; } held __attribute__((aligned(128)));
+static struct { pthread_spinlock_t lock; volatile long a, b; } spun __attribute__((aligned(128)));
+static void make(void) {
+    usleep(50000);
+    for (int i = 0; i < 200000; i++) held.hits++;
+    held.misses = 200000;
+}
+static void *work(void *p) {
+    long me = (long)p, sum = 0;
+#if BY == 1
+    pthread_once(&once, make);
+#elif BY == 2
+    if (me) usleep(20000);
+    pthread_mutex_lock(&mutex);
+    if (!held.misses) make();
+    pthread_mutex_unlock(&mutex);
+#elif BY == 3
+    if (me) while (!atomic_load(&flag)) sched_yield();
+    else { make(); atomic_store(&flag, 1); }
+#else
+    for (int i = 0; i < 10000; i++) {
+        pthread_spin_lock(&spun.lock);
+        for (int k = 0; k < 10; k++) { spun.a++; spun.b++; }
+        pthread_spin_unlock(&spun.lock);
+        for (volatile int q = 0; q < 20; q++);
+    }
+    held.hits = held.misses = 200000;
+    return p;
+#endif
+    for (int i = 0; i < 500000; i++) sum += held.misses;
+    return (void *)sum;
+}
+int main(void) {
+    pthread_t all[3];
+    pthread_spin_init(&spun.lock, 0);
+    for (long i = 0; i < 3; i++) pthread_create(&all[i], 0, work, (void *)i);
+    for (int i = 0; i < 3; i++) pthread_join(all[i], 0);
+    printf("%ld %ld\n", held.hits, held.misses);
+    return 0;
+}
+"#;
+
+#[test]
+fn what_is_made_before_others_read_it_is_no_fight() {
+    let Some(lab) = Lab::new("qemu-x86_64") else { return };
+    if !need("gcc") {
+        return;
+    }
+    for (by, fields) in [("1", None), ("2", None), ("3", None), ("4", Some("spun.lock"))] {
+        for flag in ["-pie", "-static"] {
+            let by = format!("-DBY={by}");
+            lab.make(("m.c", BEFORE), &["gcc", "-O2", "-g", "-pthread", &by, flag, "m.c", "-o", "p"]);
+            let report = lab.recorded("./p", 0);
+            let found = report.lines().find(|l| l.contains("layout helps") && l.contains("⟷"));
+            assert_eq!(found.is_some(), fields.is_some(), "{by} {flag}: {report}");
+            assert!(fields.is_none_or(|f| found.is_some_and(|l| l.contains(f))), "{by} {flag}: {report}");
+        }
+    }
+}
+
+/// A shell that goes on as another program, or starts one, is not taken for that program. Nobody may read the remarks.
+#[test]
+fn a_launcher_is_not_the_program() {
+    let Some(lab) = Lab::new("qemu-x86_64") else { return };
+    if !need("gcc") {
+        return;
+    }
+    lab.make(("c.c", C), &["gcc", "-O2", "-g", "-pthread", "c.c", "-o", "p"]);
+    for words in [&["sh", "-c", "./p; exit 3"][..], &["env", "./p"]] {
+        let all = [&["record", "--emulate", "--"], words].concat();
+        let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status =
+            c.args(all).current_dir(lab.path()).stdout(Stdio::null()).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(3), "{words:?}");
+        let report = lab.tussle(&["report"]);
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert_eq!(report.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains("other programs"), "{words:?}: {said}");
+    }
+}
+
 /// Two threads take turns, told by `-DBY=` 1 semaphores, 2 pipes, 3 semaphores that are tried; who has its turn adds to
 /// a word of its own, `ADDS` times.
 const TURNS: &str = r#"

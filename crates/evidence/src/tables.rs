@@ -9,7 +9,7 @@ mod words;
 
 pub use numbers::{Heat, Mark, MarkKind, Rate, RateOf, Sampled, Stretch, Transfer};
 pub use order::{InnerLock, Operation, OperationKind, Schedule, Turn, WorkKind};
-pub use words::{Basis, ELSEWHERE, Role, Source, UNREAD, Unit};
+pub use words::{Basis, ELSEWHERE, OTHER_PROGRAMS, Role, Source, UNREAD, Unit};
 
 use serde::{Deserialize, Serialize};
 use tussle_model::{TypeId, TypeTable};

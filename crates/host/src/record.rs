@@ -18,9 +18,10 @@ use crate::emulate::{EmulateError, Emulation};
 use crate::said::Said;
 use session::Note;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use tussle_evidence::Evidence;
+use tussle_evidence::{Evidence, Loss, OTHER_PROGRAMS};
 use tussle_rt::RawFile;
 use tussle_rt::convert::{Keep, convert_telling};
 
@@ -265,6 +266,18 @@ fn finish(
         // The emulator tells of simple reads only, not of vectors and messages.
         run.sees.kernel_writes = false;
     }
+    let others = recorded.evidence.processes.iter().filter(|p| p.end == "exec").count() as u64;
+    if note.emulated.is_some() && others > 0 {
+        recorded.evidence.losses.push(Loss {
+            process: None,
+            what: OTHER_PROGRAMS.into(),
+            count: others,
+            note: "what a shell, a launcher or the program itself executes runs without the emulator and is not \
+                   recorded: give that program to --emulate itself"
+                .into(),
+        });
+    }
+    let run = &mut recorded.evidence.run;
     run.cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     Ok(recorded)
 }
@@ -319,7 +332,7 @@ fn gets_rights(program: &Path) -> bool {
 
 fn way_for(program: &Path, options: &RecordOptions) -> Result<Way, RecordError> {
     if options.emulate {
-        let mut announce = |command: &str| eprintln!("tussle: {command}");
+        let mut announce = |command: &str| _ = writeln!(std::io::stderr(), "tussle: {command}");
         let emulation = Emulation::new(program, &mut announce).map_err(|e| refused(program, &e))?;
         return Ok(Way::Emulated(Box::new(emulation)));
     }

@@ -387,6 +387,11 @@ pub fn unlocking(entered: &Entered, addr: u64) {
         if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);
         }
+        // Who waited goes on after it: what the thread did meanwhile is not to lie in one run with what it does then.
+        if held >= WINDOW_VT / 4 {
+            record::sweep(t);
+            (*t).epoch = (*t).epoch.wrapping_add(1);
+        }
         monitors::unlocking(entered, addr);
     }
 }

@@ -3,10 +3,11 @@
 
 use crate::calls::{self, caller_at};
 use crate::cpu::{Cpu, PENDING_MAX, ended, enter, live, thread};
+use crate::system;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use tussle_rt_core::thread::{Entered, vt_of};
 use tussle_rt_core::wire::{RMW, WRITE};
-use tussle_rt_core::{heap, monitors, record, sections, sync};
+use tussle_rt_core::{heap, monitors, once, record, sections, sync};
 
 #[allow(dead_code)]
 mod kinds {
@@ -55,15 +56,57 @@ fn settle(cpu: u32) {
 }
 
 /// The thread is about to sleep at a word: true if a function that it is in will tell what that orders.
-pub fn sleeping(cpu: u32, entered: &Entered) -> bool {
+pub fn sleeping(cpu: u32, entered: &Entered, word: u64) -> bool {
     // SAFETY: the calling thread has this number.
     let Some(p) = (unsafe { innermost(Cpu::of(cpu)) }) else { return false };
-    if LOCKS.contains(&p.kind) && p.before.is_none() {
-        p.before = Some(sync::lock_contended(entered, p.args[0]));
-    } else if p.kind == SEM_WAIT {
-        awaits_post(entered, p);
+    match p.kind {
+        k if LOCKS.contains(&k) && p.before.is_none() => p.before = Some(sync::lock_contended(entered, p.args[0])),
+        SEM_WAIT => awaits_post(entered, p),
+        JOIN => sync::joining(entered),
+        // Somebody else does it.
+        ONCE if p.args[0] == word => p.before = None,
+        _ => {}
     }
-    LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
+    let once = p.kind == ONCE && p.args[0] == word;
+    once || LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
+}
+
+/// The thread is about to wake who sleeps at a word: true if that is told here. What was to be done once is done.
+pub fn waking(cpu: u32, entered: &Entered, word: u64) -> bool {
+    // SAFETY: the calling thread has this number.
+    let p = unsafe { innermost(Cpu::of(cpu)) };
+    let Some(p) = p.filter(|p| p.kind == ONCE && p.args[0] == word) else { return false };
+    if p.before.take().is_some() {
+        once::ends(entered, word);
+    }
+    true
+}
+
+/// The first word of one of the thread library's objects.
+///
+/// # Safety
+/// `at` is the address of such an object of the program.
+unsafe fn first_word(at: u64) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { (at as *const u32).read_volatile() }
+}
+
+/// Somebody has the lock that the thread wants, by what glibc keeps in its first word: a mutex its owner, a lock for
+/// readers their number and the writer's bit; a spin lock of x86-64 is 1 when it is free, others are 0.
+///
+/// # Safety
+/// `lock` is such a lock of the program.
+unsafe fn is_held(kind: u32, lock: u64) -> bool {
+    const OWNER: u32 = 0x3fff_ffff;
+    const READERS_OR_WRITER: u32 = !0b10;
+    // SAFETY: the caller's promise.
+    let word = unsafe { first_word(lock) };
+    match kind {
+        MUTEX_LOCK => word & OWNER != 0,
+        RW_WRITE => word & READERS_OR_WRITER != 0,
+        SPIN_LOCK => word != u32::from(!system::is_generic()),
+        _ => false,
+    }
 }
 
 /// Goroutines have run: their scheduler says what comes after what, and words of the threads below do not.
@@ -123,6 +166,7 @@ fn touched(entered: &Entered, p: &Pending, pc: u64) {
     };
     match p.kind {
         MUTEX_LOCK | MUTEX_TRY | MUTEX_UNLOCK => mutex(a),
+        SPIN_UNLOCK => record::of_lock(entered, a, 4, WRITE, pc),
         k if LOCKS.contains(&k) || k == BARRIER_WAIT => word(a),
         COND_WAIT => {
             record::note(entered, a, 8, RMW, pc, false);
@@ -145,6 +189,15 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
         }
         REALLOC | REALLOCARRAY if a != 0 => heap::dead(entered, a),
         MUTEX_UNLOCK | RW_UNLOCK | SPIN_UNLOCK => left(entered, a),
+        // SAFETY: a lock of the program, which the thread is about to take.
+        MUTEX_LOCK | RW_WRITE | SPIN_LOCK if unsafe { is_held(p.kind, a) } => {
+            p.before = Some(sync::lock_contended(entered, a));
+        }
+        ONCE => return begins_once(entered, p),
+        GUARD_RELEASE => {
+            once::ends(entered, a);
+            return false;
+        }
         FORGET => {
             sync::forget(entered, a);
             return false;
@@ -161,7 +214,7 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
         }
         BARRIER_WAIT => p.before = Some(sync::barrier_arrive(entered, a)),
         // SAFETY: a semaphore of the program, whose first word says how often it can be taken.
-        SEM_WAIT if unsafe { (a as *const u32).read_volatile() } == 0 => awaits_post(entered, p),
+        SEM_WAIT if unsafe { first_word(a) } == 0 => awaits_post(entered, p),
         SEM_POST => sync::sem_post(entered, a),
         GO_READY => {
             sync::sem_post(entered, b);
@@ -169,6 +222,26 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
         }
         GO_RUN => {
             sync::sem_wait_end(entered, a);
+            return false;
+        }
+        _ => {}
+    }
+    true
+}
+
+/// What is done once is done, or is about to be; true if its end is to be told. glibc's control word is 0 before it
+/// begins, and 2 when it is done (musl's, too).
+fn begins_once(entered: &Entered, p: &mut Pending) -> bool {
+    const DONE: u32 = 2;
+    let control = p.args[0];
+    // SAFETY: the program's control word, which the thread library is about to look at.
+    match unsafe { first_word(control) } {
+        0 => {
+            once::begins(entered, control);
+            p.before = Some(0);
+        }
+        DONE => {
+            once::passes(entered, control);
             return false;
         }
         _ => {}
@@ -272,6 +345,10 @@ fn ended_with(entered: &Entered, p: &Pending, result: u32) {
             sync::locked(entered, b, None);
         }
         BARRIER_WAIT => sync::barrier_leave(entered, a, p.before.unwrap_or(0)),
+        ONCE if p.before.is_some() => once::ends(entered, a),
+        ONCE => once::passes(entered, a),
+        GUARD_ACQUIRE if result == 0 => once::passes(entered, a),
+        GUARD_ACQUIRE => once::begins(entered, a),
         SEM_WAIT if p.before.is_some() && result == 0 => sync::sem_wait_end(entered, a),
         SEM_WAIT | SEM_TRY if result == 0 => sync::sem_taken(entered, a),
         JOIN if result == 0 => {

@@ -42,6 +42,12 @@ pub const BETWEEN_CODE: u32 = 31;
 pub const SEM_TRY: u32 = 33;
 /// A thread is created: its third argument is where it starts.
 pub const CREATE: u32 = 32;
+/// Something is done by whoever comes first: `pthread_once`, `call_once`.
+pub const ONCE: u32 = 34;
+/// The same for a static variable of a function; who gets 1 does it.
+pub const GUARD_ACQUIRE: u32 = 35;
+/// It is done.
+pub const GUARD_RELEASE: u32 = 36;
 
 pub const ALLOCATIONS: core::ops::RangeInclusive<u32> = MALLOC..=GO_MALLOC;
 /// Functions that take or leave a lock, which is their first argument.

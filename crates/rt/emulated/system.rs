@@ -92,6 +92,11 @@ const MAP_ANONYMOUS: u64 = 0x20;
 /// The machine is one of those that share their numbers.
 static GENERIC_MACHINE: AtomicBool = AtomicBool::new(false);
 
+/// The program's machine is none of the old ones, as far as a system call has told: not x86-64.
+pub fn is_generic() -> bool {
+    GENERIC_MACHINE.load(Relaxed)
+}
+
 /// Where glibc and musl describe a thread, by its pointer (`TLS_TCB_AT_TP` and `TLS_DTV_AT_TP` of glibc): from there on
 /// on x86-64, before it elsewhere. The program's own variables lie on the other side.
 pub fn descriptor(pointer: u64) -> core::ops::Range<u64> {
@@ -191,7 +196,7 @@ fn futex(cpu: u32, a: &[u64; 6], base: u64) {
     let word = a[0] + base;
     match a[1] & COMMAND {
         WAIT | WAIT_BITSET => {
-            let own = enter(cpu).is_some_and(|entered| functions::sleeping(cpu, &entered));
+            let own = enter(cpu).is_some_and(|entered| functions::sleeping(cpu, &entered, word));
             if !own && !sleepers::is_of_lock(a[2]) {
                 words::sleeping(cpu, word);
                 let Some(entered) = enter(cpu) else { return };
@@ -202,7 +207,9 @@ fn futex(cpu: u32, a: &[u64; 6], base: u64) {
         }
         // What the thread library's functions order is told by them.
         WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE | WAKE_OP if !functions::is_quiet(cpu) => {
-            if let Some(entered) = enter(cpu) {
+            if let Some(entered) = enter(cpu)
+                && !functions::waking(cpu, &entered, word)
+            {
                 sleepers::wakes(&entered, word, a[2] as u32 > 1);
             }
         }

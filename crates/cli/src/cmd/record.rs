@@ -134,10 +134,14 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 /// Runs the verb. The exit status is the program's own; 125 to 127 are recording's, as with `env`.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
+    // Whoever reads the remarks may leave early (`2>&1 | head`): the evidence is written all the same. The program gets
+    // what this process was given.
+    // SAFETY: sets a signal disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     match record_and_write(args, global) {
         Ok(status) => Ok(ExitCode::from(status)),
         Err(e) => {
-            eprintln!("tussle: {e:#}");
+            crate::global::say(&format!("{e:#}"));
             let code = e.downcast_ref::<RecordError>().map_or(125, RecordError::exit_code);
             Ok(ExitCode::from(code))
         }

@@ -31,6 +31,9 @@ impl fmt::Display for Source {
     }
 }
 
+/// [`super::Loss::what`] of programs that a recorded process went on as, which are not recorded.
+pub const OTHER_PROGRAMS: &str = "other programs";
+
 /// [`super::Loss::what`] of samples that no row has: shares are of these and the rows' together.
 pub const ELSEWHERE: &str = "samples elsewhere";
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tussle_rt::watched::*;
 
 /// Symbols and what they do.
-const FUNCTIONS: [(&str, u32); 68] = [
+const FUNCTIONS: [(&str, u32); 73] = [
     ("malloc", MALLOC),
     ("calloc", CALLOC),
     ("realloc", REALLOC),
@@ -56,6 +56,11 @@ const FUNCTIONS: [(&str, u32); 68] = [
     ("pthread_clockjoin_np", JOIN),
     ("pthread_tryjoin_np", JOIN),
     ("thrd_join", JOIN),
+    ("pthread_once", ONCE),
+    ("__pthread_once", ONCE),
+    ("call_once", ONCE),
+    ("__cxa_guard_acquire", GUARD_ACQUIRE),
+    ("__cxa_guard_release", GUARD_RELEASE),
     ("mtx_lock", MUTEX_LOCK),
     ("mtx_unlock", MUTEX_UNLOCK),
     // Where the linker took only these of a static glibc.
