@@ -41,7 +41,7 @@ fn innermost(me: &mut Cpu) -> Option<&mut Pending> {
 /// Functions of the thread library: what they do to their objects is told when they begin, as where a recorder stands
 /// in front of them, and not access by access.
 fn library(kind: u32) -> bool {
-    LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind) || kind == SEM_TRY
+    LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind) || [SEM_TRY, CREATE].contains(&kind)
 }
 
 /// The thread is inside of the thread library.
@@ -133,7 +133,6 @@ pub unsafe extern "C" fn tussle_emulated_function(cpu: u32, kind: u32, args: *co
         let me = Cpu::of(cpu);
         if kind == CREATE {
             me.starts = (c, calls::caller(live(cpu)));
-            return;
         }
         let depth = (*live(cpu)).depth;
         // Left by a longjmp or an exception.
