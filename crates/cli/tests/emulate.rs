@@ -319,8 +319,8 @@ fn locks_made_of_atomics_protect_what_they_hold() {
     }
 }
 
-/// Three threads read what one of them has made before, `-DBY=` 1 in `pthread_once`, 2 under a mutex for which the others
-/// wait, 3 until it exchanged a flag that the others poll. 4: each under a spin lock beside its data.
+/// Three threads read what one of them has made before, `-DBY=` 1 in `pthread_once`, 2 under a mutex for which the
+/// others wait, 3 until it exchanged a flag that the others poll. 4: each under a spin lock beside its data.
 const BEFORE: &str = r#"
 #include <pthread.h>
 #include <sched.h>
