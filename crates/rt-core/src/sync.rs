@@ -165,6 +165,13 @@ pub(crate) unsafe fn advance(t: *mut Live, vt: u64) {
     }
 }
 
+/// What the thread does from now on lies in no run with what it did before.
+pub(crate) fn new_run(entered: &Entered) {
+    settle(entered);
+    // SAFETY: the thread's own word.
+    unsafe { (*entered.live()).epoch = (*entered.live()).epoch.wrapping_add(1) };
+}
+
 /// Empties the thread's table; its clock is exact afterwards.
 pub fn settle(entered: &Entered) -> u64 {
     // SAFETY: `sweep` empties this thread's table, and the clock is its own.
@@ -389,8 +396,7 @@ pub fn unlocking(entered: &Entered, addr: u64) {
         }
         // Who waited goes on after it: what the thread did meanwhile is not to lie in one run with what it does then.
         if held >= WINDOW_VT / 4 {
-            record::sweep(t);
-            (*t).epoch = (*t).epoch.wrapping_add(1);
+            new_run(entered);
         }
         monitors::unlocking(entered, addr);
     }
@@ -472,6 +478,9 @@ pub fn sending(entered: &Entered, fd: i32) {
             let s = processes::slot_of(key).unwrap_or_else(|| own_slot(entered, key));
             let last = s.ring[LAST_POST].fetch_max(vt, AcqRel);
             if vt >= last + WINDOW_VT / 4 {
+                // Who writes goes on beside who reads it, not before.
+                let vt = round(vt);
+                advance(t, vt);
                 s.seq.fetch_max(vt, AcqRel);
                 processes::told();
             }

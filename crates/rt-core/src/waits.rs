@@ -93,6 +93,7 @@ pub fn tell(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         let vt = sync::settle(entered);
         ((*t).told, (*t).told_vt) = (addr, vt);
         told(entered, addr, vt);
+        sync::new_run(entered);
     }
 }
 
