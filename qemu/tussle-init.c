@@ -145,6 +145,10 @@ static void do_exec(char **argv)
 {
     pid_t child = fork();
     if (child == 0) {
+        /* Nobody types into the console. */
+        int nothing = open("/dev/null", O_RDONLY);
+        if (nothing > 0)
+            dup2(nothing, 0);
         execvp(argv[0], argv);
         __atomic_store_n(&shared->not_started, errno, __ATOMIC_SEQ_CST);
         _exit(127);

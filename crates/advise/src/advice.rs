@@ -236,7 +236,8 @@ pub fn advise(evidence: &Evidence, name: &str, options: &Options<'_>) -> Result<
     };
     let verdicts = Verdicts::new(evidence, line_size(evidence, options));
     let mut report = advise_type(evidence, target, options, &verdicts)?;
-    turns::rank(evidence, line_bytes(evidence, options), &mut report.advices);
+    let worse = turns::rank(evidence, line_bytes(evidence, options), &mut report.advices);
+    report.notes.extend(turns::left_out(worse));
     Ok(report)
 }
 

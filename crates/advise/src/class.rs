@@ -409,6 +409,10 @@ fn sampled_blind(e: &Evidence) -> Option<String> {
 /// Hardly an access. Only memory that threads share is kept, so its source says how many it saw in all; an older file
 /// does not, but clocks tell of them: they advance by their own accesses, and by whole windows where threads wait.
 fn is_empty(e: &Evidence) -> bool {
+    // Every transfer was counted, however few there were.
+    if e.run.source == Source::KernelRecorder && e.run.complete && e.transfers.is_some() {
+        return false;
+    }
     let kept: u64 = e.accesses.iter().map(Access::total).fold(0, u64::saturating_add);
     let window = e.run.window_vt.max(1);
     let own = || e.actors.iter().map(|a| a.vt1.saturating_sub(a.vt0) % window).sum::<u64>();

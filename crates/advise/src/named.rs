@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tussle_evidence::{Evidence, Object, ObjectKind};
+use tussle_evidence::{Evidence, Object, ObjectKind, Source};
 use tussle_model::near::{also, near, near_paths};
 use tussle_model::{Aggregate, Type, TypeId, TypeTable};
 
@@ -83,6 +83,9 @@ pub(crate) fn contended_types(evidence: &Evidence, verdicts: &Verdicts) -> Vec<T
             a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)) && name_of(evidence, *id).is_some()
         })
         .filter_map(|(id, _)| {
+            if is_everywhere(evidence, id) {
+                return None;
+            }
             let n: u64 = holders(table, id).iter().filter_map(|h| heat.get(h)).sum();
             (n > 0).then_some((n, id))
         })
@@ -90,6 +93,20 @@ pub(crate) fn contended_types(evidence: &Evidence, verdicts: &Verdicts) -> Vec<T
     out.sort_unstable_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
     let mut seen = HashSet::new();
     out.into_iter().map(|o| o.1).filter(|id| seen.insert(name_of(evidence, *id))).take(16).collect()
+}
+
+/// A small part that very many structs of a kernel are made of: locks, links of lists and trees. Nobody asks to change
+/// these unless by name.
+fn is_everywhere(evidence: &Evidence, id: TypeId) -> bool {
+    const BYTES_MAX: u64 = 64;
+    const HOLDERS_MIN: usize = 4;
+    let table = &evidence.types;
+    if evidence.run.source != Source::KernelRecorder || table.size(id).is_none_or(|size| size > BYTES_MAX) {
+        return false;
+    }
+    let own = |o: &Object| o.ty.is_some_and(|t| table.strip(t) == id);
+    let has = |a: &Aggregate| a.members.iter().any(|m| table.strip(m.ty) == id);
+    !evidence.objects.iter().any(own) && table.aggregates().filter(|(_, a)| has(a)).count() >= HOLDERS_MIN
 }
 
 /// Whether a source file belongs to the program and not to the system.

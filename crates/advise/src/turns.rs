@@ -111,6 +111,12 @@ impl Envelope {
         }
     }
 
+    /// No length says fewer, and one more.
+    fn is_worse(&self) -> bool {
+        let signs: Option<Vec<i8>> = self.0.iter().map(AtTurn::sign).collect();
+        signs.is_some_and(|all| all.len() > 1 && all.iter().all(|s| *s >= 0) && all.iter().any(|s| *s > 0))
+    }
+
     /// The least that is saved at any length; `None` unless each says so.
     fn saved_min(&self) -> Option<u64> {
         self.0.iter().map(|t| t.reached.map(|[before, after]| before.saturating_sub(after))).min().flatten()
@@ -151,15 +157,30 @@ pub fn replayed(e: &Evidence, line_bytes: u64, change: &Change) -> Envelope {
 }
 
 /// Replays the first of a list and puts what saves transfers at every length first, that which saves most at the worst
-/// of them ahead; then what has no sign, in the order it had; last what makes more.
-pub(crate) fn rank(e: &Evidence, line_bytes: u64, advices: &mut [Advice]) {
+/// of them ahead; then what has no sign, in the order it had; last what changes nothing. What makes more transfers is
+/// no proposal, whatever is expected of it: how many there were.
+pub(crate) fn rank(e: &Evidence, line_bytes: u64, advices: &mut Vec<Advice>) -> usize {
     if e.order.is_none() {
-        return;
+        return 0;
     }
     for a in advices.iter_mut().take(REPLAYED_MAX) {
         a.replayed = Some(replayed(e, line_bytes, &Change::new(&a.type_name, &a.edits)));
     }
+    let before = advices.len();
+    advices.retain(|a| !a.replayed.as_ref().is_some_and(Envelope::is_worse));
     sort(advices);
+    before - advices.len()
+}
+
+/// What is said where [`rank`] left changes out.
+pub(crate) fn left_out(changes: usize) -> Option<String> {
+    let all = if changes == 1 { "1 change is".into() } else { format!("{changes} changes are") };
+    (changes > 0).then(|| {
+        format!(
+            "{all} left out: expected to gain by shares of accesses, but with the recorded accesses in their order \
+             there are more transfers at the recorded lengths of a turn"
+        )
+    })
 }
 
 /// The order of [`rank`] alone.
@@ -199,6 +220,17 @@ mod tests {
         check(&[Some([1000, 500]), None], Sign::Unknown, "-50.0%");
         check(&[Some([0, 0]), Some([0, 3])], Sign::Turns, "");
         check(&[], Sign::Unknown, "");
+    }
+
+    #[test]
+    fn what_no_length_calls_better_is_worse() {
+        let worse = |all: &[Option<[u64; 2]>]| envelope(all).is_worse();
+        assert!(worse(&[Some([1000, 1500]), Some([1000, 1100])]));
+        assert!(worse(&[Some([1000, 1005]), Some([1000, 1016])]), "the same at one, more at another");
+        assert!(!worse(&[Some([1000, 1005]), Some([1000, 1000])]), "the same");
+        assert!(!worse(&[Some([1000, 900]), Some([1000, 1500])]), "no sign");
+        assert!(!worse(&[Some([1000, 1500])]), "one length may turn");
+        assert!(!worse(&[Some([1000, 1500]), None]));
     }
 
     #[test]

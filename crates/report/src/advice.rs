@@ -82,7 +82,7 @@ fn facts(report: &Report) -> Vec<Fact> {
     }
     let e = |n: f64| Cell::number(n.round(), thousands(n.max(0.0).round() as u64));
     out.push(fact("class", "Class", class(report)));
-    out.push(fact("transfers", "Transfers", cost_cell(&report.cost)));
+    out.push(fact("transfers", "Expected transfers", cost_cell(&report.cost)));
     out.push(fact("e_true", "E on the same bytes", e(report.sharing.e_true)));
     out.push(fact("e_false", "E on different bytes", e(report.sharing.e_false)));
     out

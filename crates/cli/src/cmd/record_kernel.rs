@@ -95,7 +95,8 @@ pub struct WorkArgs {
     /// Put everything in this folder into the guest, as its root: a user land with its shell, libraries and programs.
     #[arg(long, value_name = "DIR", requires = "run")]
     root: Option<PathBuf>,
-    /// Operations of each task (starts of the program of --run); left out, as many as suit the workload and the CPUs.
+    /// Operations of each task (starts of the program of --run, besides one that is not recorded); left out, as many as
+    /// suit the workload and the CPUs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ops: Option<u32>,
     /// Pages that one operation maps or touches.

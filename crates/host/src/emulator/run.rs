@@ -14,8 +14,9 @@ use super::monitor::Monitor;
 use super::snapshot::Snapshot;
 use super::{Boot, Emulator, EmulatorError, Equipment};
 
-/// Console lines kept.
+/// What is kept of the console: its beginning, where the guest says how far it is, and its end.
 const CONSOLE_BYTES_MAX: usize = 1 << 20;
+const BEGINNING_BYTES: usize = 1 << 18;
 /// Lines shown with an error.
 const SAID_LINES: usize = 12;
 /// Longest record that the plugin writes before the start marker.
@@ -379,8 +380,12 @@ fn after(console: &str, words: &str) -> String {
 fn keep(console: &mut String, text: &str) {
     console.push_str(text);
     if console.len() > CONSOLE_BYTES_MAX {
-        let cut = (console.len() - CONSOLE_BYTES_MAX / 2..).find(|i| console.is_char_boundary(*i));
-        console.drain(..cut.unwrap_or(0));
+        let border = |from: usize| (from..console.len()).find(|i| console.is_char_boundary(*i));
+        if let (Some(from), Some(to)) =
+            (border(BEGINNING_BYTES), border(console.len() - CONSOLE_BYTES_MAX / 2))
+        {
+            console.drain(from..to);
+        }
     }
 }
 
@@ -448,7 +453,10 @@ mod tests {
             "mmap: Cannot allocate memory"
         );
         let mut long = String::new();
+        keep(&mut long, READY);
         (0..3).for_each(|_| keep(&mut long, &"é".repeat(CONSOLE_BYTES_MAX / 2)));
-        assert!(long.len() <= CONSOLE_BYTES_MAX);
+        keep(&mut long, "last");
+        assert!(long.len() <= CONSOLE_BYTES_MAX + 4);
+        assert!(long.starts_with(READY) && long.ends_with("last"), "how far it is, and what it said last");
     }
 }

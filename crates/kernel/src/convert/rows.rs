@@ -176,6 +176,8 @@ impl<'a> Rows<'a> {
     /// Writes everything but objects and names.
     pub fn finish(&mut self, evidence: &mut Evidence, spins: &dyn Fn(u64) -> bool) {
         let locks = self.find_page_tables(spins);
+        // None is known to have moved, where none did.
+        evidence.transfers = Some(Vec::new());
         evidence.code = self.code_addresses.iter().map(|a| code_row(*a)).collect();
         let window = self.end.window;
         let rows: usize = self.cells.values().filter(|c| !c.0).map(|c| c.1.len()).sum();

@@ -38,7 +38,10 @@ pub enum RecordedError {
     )]
     NoOperations,
     /// Nothing to contend with.
-    #[error("all operations are of one actor, so nothing fights: record with two threads or CPUs at least")]
+    #[error(
+        "the recorded operations (visits of locks that are fought over) are all of one thread or CPU: what \
+         `tussle report` shows beside them cannot be predicted; if one CPU was all that ran, record with two at least"
+    )]
     OneActor,
     /// No operation refers to objects and actors that exist.
     #[error("none of the {0} operations refers to objects and actors of this evidence")]
