@@ -11,6 +11,7 @@ use tussle_model::TypeId;
 use crate::holders::places;
 use crate::named::type_named;
 use crate::scene::holders;
+use crate::turns::SIGN_SHARE_MIN;
 
 /// Fields with a smaller share of the struct's transfers are not said to meet.
 const SHARE_MIN: f64 = 0.01;
@@ -53,7 +54,7 @@ pub struct Again {
 /// What they say of the patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The struct has fewer transfers at every length.
+    /// The struct has fewer transfers at every length, by [`SIGN_SHARE_MIN`] at least.
     Fewer,
     /// At none.
     NotFewer,
@@ -84,7 +85,9 @@ impl Again {
 
     /// What all lengths agree on.
     pub fn sign(&self) -> Sign {
-        let fewer: Vec<bool> = self.turns.iter().map(|t| t.of_struct[1] < t.of_struct[0]).collect();
+        let least = 1.0 - SIGN_SHARE_MIN;
+        let is_fewer = |t: &Counted| (t.of_struct[1] as f64) < least * t.of_struct[0] as f64;
+        let fewer: Vec<bool> = self.turns.iter().map(is_fewer).collect();
         match (fewer.iter().all(|f| *f), fewer.iter().any(|f| *f)) {
             _ if fewer.is_empty() => Sign::Turns,
             (true, _) => Sign::Fewer,
@@ -194,6 +197,11 @@ mod tests {
         let counted = |a, b| Counted { turn_instructions: None, of_struct: [a, b], all: [0, 0] };
         let of = |turns| Again { turns, parted: vec![], remain: vec![], new: vec![] }.sign();
         assert_eq!(of(vec![counted(9, 8), counted(9, 10)]), Sign::Turns);
+        assert_eq!(
+            of(vec![counted(99, 98), counted(99, 98)]),
+            Sign::NotFewer,
+            "no more than between two runs"
+        );
         assert_eq!(of(vec![counted(9, 9), counted(9, 10)]), Sign::NotFewer);
         assert_eq!(of(vec![]), Sign::Turns);
     }

@@ -177,7 +177,7 @@ const REPLAYED: &str = "Replayed: change of the transfers with the recorded acce
 fn replay(a: &Advice) -> Cell {
     let Some(r) = &a.replayed else { return Cell::text("order unknown: not replayed") };
     let text = match r.sign() {
-        Sign::Turns | Sign::Unknown => format!("order unknown: {}", r.range()),
+        Sign::Turns | Sign::Little | Sign::Unknown => format!("order unknown: {}", r.range()),
         Sign::Fewer | Sign::Same | Sign::More => r.range(),
     };
     let of = |t: &AtTurn| {
