@@ -98,7 +98,8 @@ unsafe fn first_word(at: u64) -> u32 {
 /// `lock` is such a lock of the program.
 unsafe fn is_held(kind: u32, lock: u64) -> bool {
     const OWNER: u32 = 0x3fff_ffff;
-    const READERS_OR_WRITER: u32 = !0b10;
+    /// Not whose phase it is, nor that readers wait.
+    const READERS_OR_WRITER: u32 = !0b101;
     // SAFETY: the caller's promise.
     let word = unsafe { first_word(lock) };
     match kind {

@@ -333,9 +333,7 @@ impl Trials<'_> {
             whole(b)
         )))
     }
-}
 
-impl Trials<'_> {
     /// The fields that the patch parts cost each other enough before it, and nothing is new: what the type costs
     /// without that. What stays on one line is compared with nothing.
     fn by_what_it_parts(&self, e: &Evidence, left: &[Case]) -> Option<f64> {
