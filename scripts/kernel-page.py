@@ -3,8 +3,9 @@
 
     scripts/kernel-page.py FOLDER
 
-FOLDER holds what examples/kernel-pairs/matrix.sh recorded (6.1-mmap1.data and so on). A table stands between
-`<!-- fields NAME ROWS -->` or `<!-- against NAME NAME ROWS -->` and `<!-- end -->`. TUSSLE names the program.
+FOLDER holds what examples/kernel-pairs/matrix.sh recorded (6.1-mmap1.data and so on), and what it printed in
+matrix.log. A table stands between `<!-- fields NAME ROWS -->`, `<!-- against NAME NAME ROWS -->` or `<!-- matrix -->`
+and `<!-- end -->`. TUSSLE names the program.
 """
 
 import os
@@ -32,6 +33,33 @@ def table(folder, names, rows):
     return "\n".join(kept)
 
 
+def matrix(folder):
+    """Of each workload and kernel the share of transfers with a field's name, and what else is above 1%."""
+    rows, kernels = {}, []
+    with open(os.path.join(folder, "matrix.log"), encoding="utf-8") as log:
+        for line in log:
+            kernel, workload = re.match(r"(\S+) (\w+)[ ,]", line).groups()
+            if kernel not in kernels:
+                kernels.append(kernel)
+            rows.setdefault(workload, {})[kernel] = cell(line)
+    head = ["workload", *kernels]
+    made = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for workload, cells in rows.items():
+        made.append(f"| {workload} | " + " | ".join(cells.get(k, "not recorded") for k in kernels) + " |")
+    return "\n".join(made)
+
+
+def cell(line):
+    """One recording's shares."""
+    kinds = [("contents", "are contents"), ("owner only", "only an owner's"), ("nothing", "none")]
+    named = re.search(r"([\d.]+)% have a field's name", line)
+    if not named:
+        return "not recorded"
+    rest = [(name, re.search(r"([\d.]+)% " + words, line)) for name, words in kinds]
+    more = [f"{name} {found[1]}%" for name, found in rest if found and float(found[1]) > 1]
+    return ", ".join([named[1] + "%", *more])
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -44,6 +72,11 @@ def main():
         return found[1] + "\n" + made + "\n" + found[5]
 
     text, count = mark.subn(fresh, text)
+    if os.path.exists(os.path.join(sys.argv[1], "matrix.log")):
+        made = matrix(sys.argv[1])
+        both = re.compile(r"(<!-- matrix -->\n).*?(\n<!-- end -->)", re.S)
+        text, more = both.subn(lambda found: found[1] + "\n" + made + "\n" + found[2], text)
+        count += more
     with open(PAGE, "w", encoding="utf-8") as page:
         page.write(text)
     print(f"{count} tables")
