@@ -54,12 +54,12 @@ pub enum EmulatorError {
         output: String,
     },
     /// A file or process.
-    #[error("{what}: {source}")]
+    #[error("{what}: {why}")]
     Io {
         /// What was tried.
         what: String,
-        /// Why not.
-        source: std::io::Error,
+        /// Why not; said here, and so no cause of its own.
+        why: std::io::Error,
     },
     /// Too little room for the recording.
     #[error(
@@ -119,7 +119,7 @@ pub enum EmulatorError {
 impl EmulatorError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> EmulatorError {
         let what = what.into();
-        move |source| EmulatorError::Io { what, source }
+        move |why| EmulatorError::Io { what, why }
     }
 }
 
@@ -212,9 +212,11 @@ pub fn with_libraries(file: &Path, name: &str) -> Result<Vec<(String, PathBuf)>,
     for path in text.split_whitespace().filter(|w| w.starts_with('/')) {
         out.push((path.trim_start_matches('/').into(), PathBuf::from(path)));
     }
-    match file.is_file() {
-        true => Ok(out),
-        false => Err(EmulatorError::io(file.display().to_string())(std::io::ErrorKind::NotFound.into())),
+    let io = |why| EmulatorError::io(file.display().to_string())(why);
+    match file.metadata() {
+        Ok(m) if m.is_dir() => Err(io(std::io::Error::other("it is a folder (--root takes one)"))),
+        Ok(_) => Ok(out),
+        Err(why) => Err(io(why)),
     }
 }
 

@@ -19,23 +19,31 @@ pub enum Error {
     /// The default file is not there.
     #[error("{0} does not exist: `tussle record -- COMMAND` writes it")]
     Absent(PathBuf),
+    /// Where it shall go is no folder.
+    #[error("{path}: there is no folder {folder}: make it, or choose another file with -o")]
+    NoFolder {
+        /// Which file.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
     /// The file system refused.
-    #[error("{path}: cannot {what}: {source}")]
+    #[error("{path}: cannot {what}: {why}")]
     Io {
         /// Which file.
         path: PathBuf,
         /// What was tried.
         what: &'static str,
-        /// Why not.
-        source: std::io::Error,
+        /// Why not; said here, and so no cause of its own.
+        why: std::io::Error,
     },
     /// The bytes are no evidence.
-    #[error("{path}: {source}")]
+    #[error("{path}: {why}")]
     Format {
         /// Which file.
         path: PathBuf,
         /// Why not.
-        source: file::Error,
+        why: file::Error,
     },
 }
 
@@ -48,7 +56,7 @@ pub fn read(path: &Path) -> Result<(Evidence, Vec<Problem>), Error> {
         std::io::ErrorKind::NotFound => Error::Absent(path.into()),
         _ => io(path, "read", source),
     })?;
-    file::read(&bytes).map_err(|source| Error::Format { path: path.into(), source })
+    file::read(&bytes).map_err(|why| Error::Format { path: path.into(), why })
 }
 
 /// Whether [`write`] has a folder to write into, before anything is run for it.
@@ -61,6 +69,10 @@ pub fn check(path: &Path) -> Result<(), Error> {
     }
     if path.metadata().is_ok_and(|m| !m.is_file()) {
         return Ok(());
+    }
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        return Err(Error::NoFolder { path: path.into(), folder: folder.into() });
     }
     let made = tempfile::Builder::new().prefix(".tussle.data.").tempfile_in(folder_of(path));
     made.map(drop).map_err(|e| io(path, "create a file beside it", e))
@@ -146,8 +158,8 @@ fn old(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn io(path: &Path, what: &'static str, source: std::io::Error) -> Error {
-    Error::Io { path: path.into(), what, source }
+fn io(path: &Path, what: &'static str, why: std::io::Error) -> Error {
+    Error::Io { path: path.into(), what, why }
 }
 
 #[cfg(test)]

@@ -54,10 +54,10 @@ pub struct Args {
     window: u32,
     /// End a guest after so many seconds of the emulator's CPU time: a busy machine takes none of it [default: 240, and
     /// 30 for every CPU beyond 4]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Limit of the temporary recording (MiB).
-    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..))]
     stream_max: u64,
     /// Boot in any case, and keep no snapshot of the booted guest for further runs. The evidence is the same.
     #[arg(long)]
@@ -83,17 +83,17 @@ pub struct WorkArgs {
     #[arg(long, value_enum, value_name = "NAME")]
     workload: Option<WorkloadArg>,
     /// The program of --run brings its own threads: start it once at a time, on no CPU in particular.
-    #[arg(long, requires = "run")]
+    #[arg(long, requires = "run", conflicts_with = "workload")]
     threads: bool,
     /// Count only what happens while the program of --run has a region open (`tussle.h`, docs/marks.md): neither its
     /// start nor its end.
-    #[arg(long, requires = "run")]
+    #[arg(long, requires = "run", conflicts_with = "workload")]
     regions: bool,
     /// Put a file of this machine into the guest, under the same path or `FILE=PATH`, with the libraries it loads.
     #[arg(long, value_name = "FILE[=PATH]")]
     initrd_add: Vec<String>,
     /// Put everything in this folder into the guest, as its root: a user land with its shell, libraries and programs.
-    #[arg(long, value_name = "DIR", requires = "run")]
+    #[arg(long, value_name = "DIR", requires = "run", conflicts_with = "workload")]
     root: Option<PathBuf>,
     /// Operations of each task (starts of the program of --run, besides one that is not recorded); left out, as many as
     /// suit the workload and the CPUs.
@@ -215,6 +215,7 @@ impl Recorded {
 }
 
 fn record(args: &Args, global: &Global) -> anyhow::Result<()> {
+    tussle_host::evidence_file::check(&args.output)?;
     match recorded(args, global)? {
         Some(recorded) => write(args, global, recorded),
         None => Ok(()),
@@ -449,6 +450,7 @@ fn files(added: &[String]) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let mut out = Vec::new();
     for word in added {
         let (file, name) = word.split_once('=').unwrap_or((word, word));
+        anyhow::ensure!(name.trim_start_matches('/') != "init", "--initrd-add: /init is the guest's own");
         out.extend(emulator::with_libraries(Path::new(file), name)?);
     }
     Ok(out)
@@ -458,6 +460,7 @@ fn map(path: &Path) -> anyhow::Result<memmap2::Mmap> {
     let file = std::fs::File::open(path).with_context(|| {
         format!("{}: scripts/fetch-kernel.sh fetches a kernel with its debug information", path.display())
     })?;
+    anyhow::ensure!(!file.metadata().is_ok_and(|m| m.is_dir()), "{}: it is a folder", path.display());
     // SAFETY: mapped for reading only; a file that shrinks meanwhile would end us, as any debugger.
     Ok(unsafe { memmap2::Mmap::map(&file) }.with_context(|| path.display().to_string())?)
 }
