@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::RwLock;
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
 
@@ -88,7 +89,15 @@ pub struct Namer<'a> {
     evidence: &'a Evidence,
     /// What the source calls a byte of an object, with the number of code rows that say so.
     said: HashMap<(u32, u64), Vec<(&'a str, u64)>>,
+    /// What was found where no code says anything: the same for every object of a type.
+    found: RwLock<HashMap<Place, Found>>,
 }
+
+/// A type, first byte and bytes in it, and whether its object has a name of the program's.
+type Place = (TypeId, u64, u64, bool);
+
+/// Places that are remembered.
+const FOUND_MAX: usize = 1 << 20;
 
 impl<'a> Namer<'a> {
     /// Reads the `field` column of all touches once.
@@ -105,12 +114,12 @@ impl<'a> Namer<'a> {
                 None => votes.push((field, 1)),
             }
         }
-        Namer { evidence, said }
+        Namer { evidence, said, found: RwLock::default() }
     }
 
     /// Names without the code's choices: members of a union that share the bytes are all named.
     pub fn without_choices(evidence: &'a Evidence) -> Self {
-        Namer { evidence, said: HashMap::new() }
+        Namer { evidence, said: HashMap::new(), found: RwLock::default() }
     }
 
     /// Name of bytes of an object without a type.
@@ -159,7 +168,7 @@ impl<'a> Namer<'a> {
         }
         // Of a type of the library that has no other name, its own names are all there are.
         let named = o.name.is_some() || !is_library(&table.name(ty));
-        let r = Resolve { named, ..Resolve::new(table, said) }.visit(ty, at, size.max(1), 0);
+        let r = self.resolve((ty, at, size.max(1), named), said);
         if !r.is_field && o.count <= 1 && stride > 0 && offset >= stride {
             // A block may be longer than the struct at its start.
             let path = bytes_text(&format!("behind {root}"), offset, size);
@@ -173,6 +182,21 @@ impl<'a> Namer<'a> {
             certainty: o.confidence * halves,
             opaque: r.opaque,
         }
+    }
+
+    fn resolve(&self, place: Place, said: &[(&str, u64)]) -> Found {
+        let known = || self.found.read().ok()?.get(&place).cloned();
+        if let Some(found) = said.is_empty().then(known).flatten() {
+            return found;
+        }
+        let (ty, at, size, named) = place;
+        let found = Resolve { named, ..Resolve::new(&self.evidence.types, said) }.visit(ty, at, size, 0);
+        if let (true, Ok(mut all)) = (said.is_empty(), self.found.write())
+            && all.len() < FOUND_MAX
+        {
+            all.insert(place, found.clone());
+        }
+        found
     }
 
     /// What stands before the field: the variable, the type, or where the memory came from.
@@ -234,6 +258,7 @@ fn attach(root: &str, path: &str) -> String {
 }
 
 /// What a walk down to a byte range found.
+#[derive(Clone, Debug)]
 struct Found {
     path: String,
     exact: String,
