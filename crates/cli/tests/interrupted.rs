@@ -38,6 +38,14 @@ impl Hunt {
         c.env("TMPDIR", folder.path().join("tmp")).env("XDG_CACHE_HOME", folder.path().join("cache"));
         // Signals to its group are for it alone.
         c.process_group(0);
+        // Who starts tests in the background may have them ignore it, and tussle would heed that.
+        // SAFETY: one system call between fork and exec.
+        unsafe {
+            c.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         let mut child = c.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stderr.take().unwrap());
         Hunt { folder, child, said, heard: String::new() }
