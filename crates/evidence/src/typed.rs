@@ -6,7 +6,7 @@
 
 use crate::cell::{Cell, Column};
 use crate::tables::{Held, Role, TouchKind};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -69,9 +69,7 @@ impl Typed for TouchKind {
     }
 
     fn column<'a>(all: impl Iterator<Item = &'a TouchKind>) -> Column {
-        words(all, |w| {
-            serde_json::to_value(w).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
-        })
+        words(all, word)
     }
 }
 
@@ -81,9 +79,7 @@ impl Typed for Role {
     }
 
     fn column<'a>(all: impl Iterator<Item = &'a Role>) -> Column {
-        words(all, |w| {
-            serde_json::to_value(w).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
-        })
+        words(all, word)
     }
 }
 
@@ -134,6 +130,11 @@ fn by_word<T: Clone + for<'de> Deserialize<'de>>(column: &Column) -> Option<Vec<
     let Column::Texts { words, which } = column else { return None };
     let words = words.iter().map(|w| T::deserialize(Cell::Text(w)).ok()).collect::<Option<Vec<T>>>()?;
     which.iter().map(|i| words.get(usize::try_from(*i).ok()?).cloned()).collect()
+}
+
+/// The word of a value that files hold as one.
+fn word<T: Serialize>(value: &T) -> String {
+    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
 }
 
 /// Texts by number of a dictionary, in the order in which they are met first.

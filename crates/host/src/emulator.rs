@@ -212,7 +212,7 @@ pub fn with_libraries(file: &Path, name: &str) -> Result<Vec<(String, PathBuf)>,
     for path in text.split_whitespace().filter(|w| w.starts_with('/')) {
         out.push((path.trim_start_matches('/').into(), PathBuf::from(path)));
     }
-    let io = |why| EmulatorError::io(file.display().to_string())(why);
+    let io = EmulatorError::io(file.display().to_string());
     match file.metadata() {
         Ok(m) if m.is_dir() => Err(io(std::io::Error::other("it is a folder (--root takes one)"))),
         Ok(_) => Ok(out),

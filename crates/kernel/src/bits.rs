@@ -22,8 +22,8 @@ pub fn touched(function: &[u8], start: u64, at: u64) -> Option<u64> {
     let i = all.get(n)?;
     let whole = ones(bytes_of(i)? * 8);
     let mask = match (i.op0_kind(), i.mnemonic()) {
-        (OpKind::Memory, Mnemonic::Test | Mnemonic::Or | Mnemonic::Xor) => operand(&all, n, 1),
-        (OpKind::Memory, Mnemonic::And) => operand(&all, n, 1).map(|m| !m),
+        (OpKind::Memory, Mnemonic::Test | Mnemonic::Or | Mnemonic::Xor) => operand(&all, n),
+        (OpKind::Memory, Mnemonic::And) => operand(&all, n).map(|m| !m),
         (OpKind::Memory, Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc) => bit(i),
         (OpKind::Memory, Mnemonic::Mov) => load_before(&all, n).and_then(|load| used(&all, load)),
         (OpKind::Register, Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Xor) => {
@@ -50,13 +50,13 @@ fn is_constant(kind: OpKind) -> bool {
     !matches!(kind, OpKind::Register | OpKind::Memory | OpKind::NearBranch64)
 }
 
-/// A constant operand; of a register what it holds if it was just masked.
-fn operand(all: &[Instruction], n: usize, op: u32) -> Option<u64> {
+/// The second operand if it is constant; of a register what it holds if it was just masked.
+fn operand(all: &[Instruction], n: usize) -> Option<u64> {
     let i = &all[n];
-    if is_constant(i.op_kind(op)) {
-        return Some(i.immediate(op));
+    if is_constant(i.op1_kind()) {
+        return Some(i.immediate(1));
     }
-    let register = (i.op_kind(op) == OpKind::Register).then(|| i.op_register(op).full_register())?;
+    let register = (i.op1_kind() == OpKind::Register).then(|| i.op1_register().full_register())?;
     let mut shift = 0;
     for before in all[..n].iter().rev().take(STEPS_MAX) {
         if before.flow_control() != FlowControl::Next {
@@ -79,11 +79,17 @@ fn bit(i: &Instruction) -> Option<u64> {
     is_constant(i.op1_kind()).then(|| 1 << (i.immediate(1) & 63))
 }
 
-fn writes(i: &Instruction, register: Register) -> bool {
-    InstructionInfoFactory::new().info(i).used_registers().iter().any(|u| {
-        let kept = matches!(u.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
-        !kept && u.register().full_register() == register
-    })
+/// What the instruction does to a register, all its parts together.
+fn accesses(i: &Instruction, register: Register) -> Vec<OpAccess> {
+    let mut info = InstructionInfoFactory::new();
+    let used = info.info(i).used_registers().iter();
+    used.filter(|u| u.register().full_register() == register).map(|u| u.access()).collect()
+}
+
+/// It may change the register.
+pub(crate) fn writes(i: &Instruction, register: Register) -> bool {
+    let kept = |a: &OpAccess| matches!(a, OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
+    !accesses(i, register).iter().all(kept)
 }
 
 /// The load of what this instruction stores back, if between them only registers change.
@@ -181,13 +187,12 @@ fn used(all: &[Instruction], n: usize) -> Option<u64> {
                 held.masked?;
                 break;
             }
-            _ if uses(i, held.register) => {
-                if held.masked.is_none() && !overwrites(i, held.register) {
-                    return None;
-                }
-                break;
-            }
-            _ => {}
+            _ => match accesses(i, held.register) {
+                none if none.is_empty() => {}
+                // Used as it is, and not just overwritten.
+                all if held.masked.is_none() && all.iter().any(|a| *a != OpAccess::Write) => return None,
+                _ => break,
+            },
         }
         moved |= place.iter().any(|r| writes(i, *r));
     }
@@ -196,19 +201,6 @@ fn used(all: &[Instruction], n: usize) -> Option<u64> {
 
 fn nonzero(mask: u64) -> Option<u64> {
     (mask != 0).then_some(mask)
-}
-
-fn uses(i: &Instruction, register: Register) -> bool {
-    let mut info = InstructionInfoFactory::new();
-    info.info(i).used_registers().iter().any(|u| u.register().full_register() == register)
-}
-
-/// Writes the register without reading it.
-fn overwrites(i: &Instruction, register: Register) -> bool {
-    let mut info = InstructionInfoFactory::new();
-    let used = info.info(i);
-    let mut of = used.used_registers().iter().filter(|u| u.register().full_register() == register);
-    of.all(|u| u.access() == OpAccess::Write)
 }
 
 #[cfg(test)]

@@ -4,13 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
-};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use tussle_debuginfo::symbols::{Location, Placed, Symbols};
 use tussle_model::{Type, TypeId};
 
+use crate::bits;
 use crate::image::KernelTypes;
 use crate::wish::is_link;
 
@@ -155,7 +153,6 @@ fn number(register: Register) -> Option<u16> {
 /// Follows `rax` from a call's return on through copies, as long as control falls through.
 fn follow(bytes: &[u8], back: u64, placed: &dyn Fn(u64) -> Vec<Placed>) -> Vec<Holder> {
     let mut decoder = Decoder::with_ip(64, bytes, back, DecoderOptions::NONE);
-    let mut info = InstructionInfoFactory::new();
     let mut holds = vec![Register::RAX];
     let mut out: Vec<Holder> = Vec::new();
     let mut i = Instruction::default();
@@ -182,14 +179,7 @@ fn follow(bytes: &[u8], back: u64, placed: &dyn Fn(u64) -> Vec<Placed>) -> Vec<H
             && i.op0_kind() == OpKind::Register
             && i.op1_kind() == OpKind::Register
             && holds.contains(&i.op1_register());
-        for used in info.info(&i).used_registers() {
-            if matches!(
-                used.access(),
-                OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
-            ) {
-                holds.retain(|r| *r != used.register().full_register());
-            }
-        }
+        holds.retain(|r| !bits::writes(&i, *r));
         if copied {
             holds.push(i.op0_register());
         }

@@ -165,11 +165,12 @@ pub(crate) unsafe fn advance(t: *mut Live, vt: u64) {
     }
 }
 
-/// What the thread does from now on lies in no run with what it did before.
-pub(crate) fn new_run(entered: &Entered) {
-    settle(entered);
+/// Empties the thread's table: what it does from now on lies in no run with what it did before. Its clock, now exact.
+pub(crate) fn new_run(entered: &Entered) -> u64 {
+    let vt = settle(entered);
     // SAFETY: the thread's own word.
     unsafe { (*entered.live()).epoch = (*entered.live()).epoch.wrapping_add(1) };
+    vt
 }
 
 /// Empties the thread's table; its clock is exact afterwards.

@@ -90,10 +90,9 @@ pub fn tell(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         if from == Some(0) || brings_back(t, addr, to) || !may_tell(t, addr) {
             return;
         }
-        let vt = sync::settle(entered);
+        let vt = sync::new_run(entered);
         ((*t).told, (*t).told_vt) = (addr, vt);
         told(entered, addr, vt);
-        sync::new_run(entered);
     }
 }
 

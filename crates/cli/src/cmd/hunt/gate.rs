@@ -2,8 +2,9 @@
 
 use super::behaviour::{Compared, Unpatched};
 use super::course::Phase;
+use super::parted::{self, Parted};
 use super::steps::{Built, Hunt, RecordedRun, contains, edits};
-use super::{parted, reason, siblings};
+use super::{reason, siblings};
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -341,8 +342,8 @@ impl Trials<'_> {
         if self.advice.is_latent() {
             return None;
         }
-        let cost = (self.was - parted::saved(self.before, e, name)).max(0.0);
-        let were = parted::titles(self.before, name);
+        let Parted { saved, were } = parted::parted(self.before, e, name);
+        let cost = (self.was - saved).max(0.0);
         let others: Vec<Case> = left.iter().filter(|c| !were.contains(&c.title)).cloned().collect();
         survives(self.advice, (self.was, cost, self.promised), &others, self.known, e).ok().map(|()| cost)
     }

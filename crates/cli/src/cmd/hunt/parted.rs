@@ -11,20 +11,23 @@ use tussle_model::LineSize;
 /// Two fields by name, the lesser first, and whether they are of different elements of an array.
 type Pair = (String, String, bool);
 
-/// Of the pairs of fields that cost each other something before a patch, those that no longer share a line after it:
-/// what they cost before, less what pairs cost after it that did not before. `name` is the patched type.
-pub fn saved(before: &Evidence, after: &Evidence, name: &str) -> f64 {
-    let (was, now) = (pairs(before, name), pairs(after, name));
-    let meet = meeting(after);
-    let parted = was.iter().filter(|(pair, _)| !meet.contains(*pair)).map(|(_, cost)| *cost);
-    let new = now.iter().filter(|(pair, _)| !was.contains_key(*pair)).map(|(_, cost)| *cost);
-    sum(parted) - sum(new)
+/// What a patch did to pairs of fields.
+pub struct Parted {
+    /// What those cost before it that no longer share a line, less what pairs cost after it that did not before.
+    pub saved: f64,
+    /// All that cost each other something before it, as titles of cases: `a ⟷ b`, either way round.
+    pub were: BTreeSet<String>,
 }
 
-/// The pairs, for titles of cases: `a ⟷ b`, either way round.
-pub fn titles(e: &Evidence, name: &str) -> BTreeSet<String> {
+/// Compares pairs before a patch and after it. `name` is the patched type.
+pub fn parted(before: &Evidence, after: &Evidence, name: &str) -> Parted {
+    let (was, now) = (pairs(before, name), pairs(after, name));
+    let meet = meeting(after);
+    let apart = was.iter().filter(|(pair, _)| !meet.contains(*pair)).map(|(_, cost)| *cost);
+    let new = now.iter().filter(|(pair, _)| !was.contains_key(*pair)).map(|(_, cost)| *cost);
+    let saved = sum(apart) - sum(new);
     let both = |(a, b, _): Pair| [format!("{a} \u{27f7} {b}"), format!("{b} \u{27f7} {a}")];
-    pairs(e, name).into_keys().flat_map(both).collect()
+    Parted { saved, were: was.into_keys().flat_map(both).collect() }
 }
 
 /// What pairs of fields cost each other without touching the same bytes; one of both is of this type.
@@ -113,10 +116,11 @@ mod tests {
             .filter(|(p, _)| p.0.contains("polls") || p.1.contains("polls"))
             .map(|(_, c)| *c));
         assert!(of_counter > 10_000.0);
-        assert!((saved(&before, &after, name) - of_counter).abs() < 1.0);
+        let saved = |a, b| parted(a, b, name).saved;
+        assert!((saved(&before, &after) - of_counter).abs() < 1.0);
         assert!(sum(pairs(&after, name).into_values()) > 0.0, "the lock and its data are still together");
-        assert_eq!(saved(&before, &before, name), 0.0, "nothing is parted");
-        assert!(saved(&after, &before, name) < 0.0, "what was apart and meets is new");
-        assert!(titles(&before, name).iter().any(|t| t.contains("audits")));
+        assert_eq!(saved(&before, &before), 0.0, "nothing is parted");
+        assert!(saved(&after, &before) < 0.0, "what was apart and meets is new");
+        assert!(parted(&before, &after, name).were.iter().any(|t| t.contains("audits")));
     }
 }
