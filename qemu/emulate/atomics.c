@@ -17,7 +17,6 @@
 extern __thread uintptr_t helper_retaddr; /* QEMU: where a fault of this thread belongs to */
 __thread int tussle_emulated_self = -1;
 
-
 /* Addresses may have a tag in their highest byte. */
 static uint64_t host_of(uint64_t addr)
 {
@@ -70,7 +69,7 @@ static uint64_t host_of(uint64_t addr)
             tussle_emulated_changing(tussle_emulated_self, at, old, old == (WORD)c ? (WORD)v : old);                 \
         }                                                                                                            \
         old = cpu_atomic_##NAME##_mmu(env, addr, c, v, oi, ra);                                                      \
-        tussle_emulated_changed(tussle_emulated_self, at, sizeof(WORD), old, old == (WORD)c ? (WORD)v : old, false); \
+        tussle_emulated_compared(tussle_emulated_self, at, sizeof(WORD), old, (WORD)c, (WORD)v);                     \
         return old;                                                                                                  \
     }
 

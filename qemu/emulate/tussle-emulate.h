@@ -79,6 +79,7 @@ void tussle_emulated_memory(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t 
 bool tussle_emulated_may_change(unsigned vcpu, uint64_t addr);
 void tussle_emulated_changing(unsigned vcpu, uint64_t addr, uint64_t from, uint64_t to);
 void tussle_emulated_changed(unsigned vcpu, uint64_t addr, uint64_t bytes, uint64_t from, uint64_t to, bool counts);
+void tussle_emulated_compared(unsigned vcpu, uint64_t addr, uint64_t bytes, uint64_t from, uint64_t wanted, uint64_t to);
 void tussle_emulated_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t sp, void *ret);
 void tussle_emulated_linked(unsigned vcpu, void *ret);
 bool tussle_emulated_landed(unsigned vcpu, void *pc);

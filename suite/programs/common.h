@@ -18,6 +18,14 @@
 #define APART
 #endif
 
+/* Tells the processor that the thread polls. */
+__attribute__((unused)) static inline void while_polling(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
+
 static int threads = 4;
 static long times = 1;
 static pthread_barrier_t start_line;

@@ -13,7 +13,7 @@ static unsigned spin(void)
 	for (int k = 100;; k--) {
 		unsigned s = __atomic_load_n(&word, __ATOMIC_RELAXED);
 		if (s != 1 || !k) return s;
-		__builtin_ia32_pause();
+		while_polling();
 	}
 }
 static void take(void)

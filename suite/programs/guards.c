@@ -18,7 +18,7 @@
 
 enum { SECTIONS = 160, PER_SECTION = 2000 };
 
-static volatile long own_count[THREADS_MAX] __attribute__((aligned(64)));
+static volatile long own_count[THREADS_MAX] __attribute__((aligned(128)));
 
 #define LINE __attribute__((aligned(128)))
 static void relax(int *spins)

@@ -9,7 +9,7 @@ static void *work(void *arg)
 		for (;;) {
 			int z = 0;
 			if (!LOAD(&both.word) && __atomic_compare_exchange_n(&both.word, &z, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) break;
-			__builtin_ia32_pause();
+			while_polling();
 		}
 		for (int i = 0; i < PER; i++) both.data++;
 		STORE(&both.word, 0);

@@ -44,19 +44,27 @@ fn verdicts_under_emulation_are_the_same() {
     if !slow("suite-emulated") || !need("qemu-x86_64") {
         return;
     }
-    let (workshop, setting) = (Workshop::new(), Setting::emulated());
-    let mut tally = Tally::default();
-    let manifest = Manifest::read();
-    for case in manifest.cases.iter().filter(|c| c.instrumented) {
-        for twin in &case.twins(true) {
-            match workshop.judge(case, twin, &setting) {
-                Ok(outcome) => tally.add(case, twin, &setting, outcome),
-                Err(skipped) => skip(&format!("{} {}: {skipped}", case.source, setting.words())),
+    let (workshop, manifest) = (Workshop::new(), Manifest::read());
+    let mut tallies = Vec::new();
+    for setting in &Setting::emulated() {
+        if !need(&setting.tool(false)) || !need(&setting.tool(true)) {
+            continue;
+        }
+        let mut tally = Tally::default();
+        for case in manifest.chosen().filter(|c| c.instrumented) {
+            for twin in &case.twins(true) {
+                match workshop.judge(case, twin, setting) {
+                    Ok(outcome) => tally.add(case, twin, setting, outcome),
+                    Err(skipped) => skip(&format!("{} {}: {skipped}", case.source, setting.words())),
+                }
             }
         }
+        println!("{}: {}", setting.words(), tally.table());
+        tallies.push(tally);
     }
-    println!("{}", tally.table());
-    tally.check(&manifest.limits.scaled(tally.judged()));
+    for tally in tallies {
+        tally.check(&manifest.limits.scaled(tally.judged()));
+    }
 }
 
 /// Every program that a layout helps, as it is: a patch that survives, or the reason why there is none.

@@ -179,6 +179,27 @@ pub unsafe extern "C" fn tussle_emulated_changing(cpu: u32, addr: u64, from: u64
 /// The calling thread has this number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_emulated_changed(cpu: u32, addr: u64, n: u64, from: u64, to: u64, counts: bool) {
+    let how = if counts { How::Counts } else { How::Sets };
+    changed(cpu, addr, n, (from, to), how, None)
+}
+
+/// An atomic instruction found `from` in a word, and has brought it to `to` if that was what it wanted to find.
+///
+/// # Safety
+/// The calling thread has this number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_emulated_compared(cpu: u32, addr: u64, n: u64, from: u64, wanted: u64, to: u64) {
+    let finds = from == wanted;
+    // Elsewhere it may be half of a loop that adds: QEMU's way to store to what was reserved.
+    let (how, in_vain) = match system::is_generic() {
+        true => (How::Sets, None),
+        false => (How::Compares, (!finds).then_some(wanted)),
+    };
+    changed(cpu, addr, n, (from, if finds { to } else { from }), how, in_vain)
+}
+
+/// What one instruction did; `wanted` if it did nothing for want of that.
+fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted: Option<u64>) {
     if !is_told(cpu, addr) {
         return;
     }
@@ -186,9 +207,13 @@ pub unsafe extern "C" fn tussle_emulated_changed(cpu: u32, addr: u64, n: u64, fr
     if from != to {
         await_release(cpu, addr, from);
     }
-    let how = if counts { How::Counts } else { How::Sets };
     // SAFETY: the state is the calling thread's.
-    unsafe { polled::exchanged(live(cpu), || enter(cpu), addr, n, (from, to), how) };
+    unsafe {
+        match wanted {
+            Some(wanted) => polled::in_vain(live(cpu), || enter(cpu), addr, wanted, from),
+            None => polled::exchanged(live(cpu), || enter(cpu), addr, n, (from, to), how),
+        }
+    }
     TOLD[hash(addr)].fetch_add(1, Release);
     let _ = TURNS[hash(addr)].compare_exchange(cpu + 1, 0, Release, Relaxed);
 }

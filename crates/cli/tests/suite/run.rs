@@ -24,17 +24,23 @@ pub struct Setting {
     pub threads: u32,
     pub cpus: u32,
     pub how: How,
+    /// Names of compilers begin so: Debian's cross compilers.
+    pub target: &'static str,
+    /// Linked with the libraries in it.
+    pub whole: bool,
 }
 
 impl Setting {
     /// That of the fixed forty.
     pub fn usual() -> Setting {
-        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2, how: How::Recorded }
+        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2, how: How::Recorded, target: "", whole: false }
     }
 
-    /// Nothing rebuilt.
-    pub fn emulated() -> Setting {
-        Setting { level: "-O2", how: How::Emulated, ..Setting::usual() }
+    /// Nothing rebuilt; for this machine and for another, dynamic and static.
+    pub fn emulated() -> Vec<Setting> {
+        let one = Setting { level: "-O2", how: How::Emulated, ..Setting::usual() };
+        let targets = ["", "aarch64-linux-gnu-"];
+        targets.iter().flat_map(|&target| [false, true].map(|whole| Setting { target, whole, ..one })).collect()
     }
 
     /// As it ships, two threads.
@@ -62,11 +68,19 @@ impl Setting {
             How::Emulated => "emulated ",
             How::Bare => "bare ",
         };
-        format!("{how}{} {} {} threads {} CPUs", self.compiler, self.level, self.threads, self.cpus)
+        let linked = if self.whole { " -static" } else { "" };
+        let built = format!("{}{} {}{linked}", self.target, self.compiler, self.level);
+        format!("{how}{built} {} threads {} CPUs", self.threads, self.cpus)
     }
 
-    fn cxx(&self) -> &'static str {
-        if self.compiler == "gcc" { "g++" } else { "clang++" }
+    /// The compiler of C or of C++.
+    pub fn tool(&self, cxx: bool) -> String {
+        let name = match (self.compiler, cxx) {
+            ("gcc", true) => "g++",
+            ("clang", true) => "clang++",
+            (c, _) => c,
+        };
+        format!("{}{name}", self.target)
     }
 }
 
@@ -122,7 +136,7 @@ impl Workshop {
     pub fn build(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
         let source = folder().join("programs").join(&case.source);
         let cxx = case.source.ends_with(".cc");
-        let compiler = if cxx { setting.cxx() } else { setting.compiler };
+        let compiler = &setting.tool(cxx);
         if let Some(header) = &case.needs {
             self.has(compiler, header)?;
         }
@@ -131,6 +145,7 @@ impl Workshop {
         let mut flags: Vec<&str> = vec![setting.level, "-g", "-pthread"];
         flags.extend(case.flags.iter().map(String::as_str));
         flags.extend(twin.fixed.then_some("-DFIXED"));
+        flags.extend(setting.whole.then_some("-static"));
         let tool = |instrumented| match instrumented && setting.how == How::Recorded {
             true => self.wrapper(cxx, compiler),
             false => self.command(compiler),
