@@ -7,7 +7,8 @@
 //! - queue locks (MCS, CLH): a thread exchanges the address of a node of its own into the queue's tail, waits for a
 //!   word in its node or in that of the one before to become 0, or something else than 0, and gives the lock on through
 //!   the next one's node, its own or the tail. While nobody queues the tail looks like a lock of one word, see `waits`;
-//! - sequence locks: a word that writers make odd, and the same thread even again;
+//! - sequence locks: a word that writers make odd, and the same thread even again, while somebody polls it. Or nobody
+//!   does, but they compare when they make it odd, and do not when they make it even: so nobody counts;
 //! - arrays of flags (Anderson's): a thread adds one to a word, waits for a flag of its own, takes it down, and gives
 //!   the lock on by putting up another one. A thread that takes a second ticket before it has done so has none.
 //!
@@ -18,7 +19,7 @@ use crate::early;
 use crate::sections;
 use crate::sync::{self, Slot};
 use crate::thread::{Entered, now};
-use crate::waits;
+use crate::waits::{self, How};
 use crate::wire::*;
 use core::sync::atomic::Ordering::*;
 
@@ -37,6 +38,10 @@ const QUEUE_UP: u64 = 4;
 const ARRAY: u64 = 5;
 /// What a thread that took a ticket is at when it has taken down the flag at which it looked.
 const FLAG_DOWN: u64 = 6;
+/// What a thread has left that brought a word from even to odd before anybody polled it.
+const WAS_ODD: u64 = 7;
+/// It compared, and made a word even as it had made it odd: a count.
+const COUNTED: u64 = 8;
 /// Bytes in which the flags of a lock lie.
 const FLAGS: u64 = 16 << 10;
 /// In `Guard::next` of a thread that has just queued: it got through the time before without seeing a 0.
@@ -169,24 +174,41 @@ fn wait_on(entered: &Entered) {
 /// # Safety
 /// `t` is the calling thread's.
 #[inline(always)]
-pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, from: u64, to: u64) -> bool {
+pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, (from, to): (u64, u64), how: How) -> bool {
     // SAFETY: the caller's promise.
     let g = unsafe { guard(t) };
     let step = to.wrapping_sub(from);
     if g.kind == ARRAY && addr == g.word {
         return true;
     }
-    if g.kind != NOTHING || core::mem::take(&mut g.gave) == addr {
+    if g.kind != NOTHING {
         return false;
     }
-    if step == 1 && from & 1 == 0 && waits::is_polled(addr) {
+    if core::mem::take(&mut g.gave) == addr {
+        let counts = step == 1 && from & 1 == 1 && how == How::Compares && !waits::is_polled(addr);
+        if counts {
+            (g.wait, g.word) = (COUNTED, addr);
+        }
+        return counts;
+    }
+    if step == 1 && from & 1 == 0 && (waits::is_polled(addr) || how == How::Compares && may_be(addr)) {
         *g = Guard { wait: SEQUENCE, word: addr, ticket: to, ..Guard::NONE };
+        return true;
+    }
+    if step == 1
+        && from & 1 == 1
+        && g.wait == TICKET
+        && (g.word, g.ticket + 1) == (addr, from)
+        && waits::is_polled(addr)
+    {
+        g.wait = WAS_ODD;
         return true;
     }
     if step == 1 || step == 1 << (bytes * 4) {
         let (ticket, serving) = (from >> step.trailing_zeros(), from & (step - 1));
-        let word = if step == 1 { addr } else { 0 };
-        *g = Guard { wait: TICKET, word, ticket, node: addr, before: served(bytes, step), ..Guard::NONE };
+        // SAFETY: the caller's promise.
+        let (word, node) = if step == 1 { (addr, unsafe { now(t) }) } else { (0, addr) };
+        *g = Guard { wait: TICKET, word, ticket, node, before: served(bytes, step), ..Guard::NONE };
         return if step > 1 { serving == ticket } else { waits::watched(addr) };
     }
     if bytes == 8 && is_address(to) && (from == 0 || is_address(from)) {
@@ -213,6 +235,16 @@ pub fn stepped(entered: &Entered) {
                 g.wait = QUEUE_UP;
             }
             waiting(entered, g.word)
+        }
+        // When it took the word is in its node.
+        WAS_ODD => {
+            let (word, since) = (g.word, g.node);
+            *g = Guard::NONE;
+            early::ends(entered, slot(entered, word), word, since);
+        }
+        COUNTED => {
+            waits::no_lock(slot(entered, g.word));
+            *g = Guard::NONE;
         }
         TICKET if g.word == 0 => begin(entered, TICKET, g.node),
         TICKET => arrays_ticket(entered, g),
@@ -266,6 +298,11 @@ fn learn(entered: &Entered, g: &mut Guard, addr: u64, to: u64) {
 
 fn slot(entered: &Entered, word: u64) -> &'static Slot {
     sync::slot(entered, word + 1)
+}
+
+/// It is not known that the word is none of these locks.
+fn may_be(word: u64) -> bool {
+    sync::known(word + 1).is_none_or(waits::may_be_lock)
 }
 
 fn is_lock(s: &'static Slot) -> bool {
@@ -326,7 +363,7 @@ pub(crate) fn foreign(entered: &Entered, addr: u64, from: u64, to: u64) {
     }
     let Some(s) = sync::known(addr + 1) else { return };
     let breaks = match s.kind.load(Relaxed) {
-        SEQUENCE => from & 1 == 1 && waits::is_polled(addr),
+        SEQUENCE => from & 1 == 1,
         TICKET => (from ^ to) & s.second.load(Relaxed) != 0,
         _ => false,
     };

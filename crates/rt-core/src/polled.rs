@@ -118,7 +118,7 @@ pub unsafe fn exchanged(
         {
             waits::changed(&t, addr, (from, to), how);
         }
-        if guards::stepping(t, addr, bytes, from, to)
+        if guards::stepping(t, addr, bytes, (from, to), how)
             && let Some(t) = enter()
         {
             guards::stepped(&t);

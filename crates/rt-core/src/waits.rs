@@ -165,6 +165,16 @@ unsafe fn brings_back(t: *mut Live, addr: u64, to: u64) -> bool {
     unsafe { (*t).took == addr && (*t).took_from == to }
 }
 
+/// The same, for a word that nobody is known to have taken or given.
+///
+/// # Safety
+/// As for [`look`].
+unsafe fn first_back(t: *mut Live, s: &'static Slot, addr: u64, to: u64) -> bool {
+    // SAFETY: the caller's promise.
+    let back = unsafe { brings_back(t, addr, to) };
+    back && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0
+}
+
 /// Watches a word.
 pub(crate) fn watch(addr: u64) {
     let c = cell(addr);
@@ -315,8 +325,13 @@ pub(crate) fn no_lock(s: &'static Slot) {
     ring(s, NO_LOCK).store(1, Relaxed);
 }
 
+/// It is not known that the word is no lock.
+pub(crate) fn may_be_lock(s: &'static Slot) -> bool {
+    ring(s, NO_LOCK).load(Relaxed) == 0
+}
+
 pub(crate) fn is_lock(s: &'static Slot) -> bool {
-    ring(s, NO_LOCK).load(Relaxed) == 0 && ring(s, RELEASES).load(Relaxed) >= LOCKED_MIN
+    may_be_lock(s) && ring(s, RELEASES).load(Relaxed) >= LOCKED_MIN
 }
 
 /// A lock whose word is 0 when it is free: other numbers may be permits of a semaphore.
@@ -335,7 +350,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         (*l).addr = addr;
         (*l).value = to;
         (*l).again = STORED;
-        if brings_back(t, addr, to) && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0 {
+        if first_back(t, s, addr, to) {
             s.free.store(to, Relaxed);
             ring(s, TAKEN_TO).store(from.unwrap_or(0), Relaxed);
             early::ends(entered, s, addr, (*t).took_vt);
@@ -366,7 +381,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             ring(s, CHANGED).fetch_max(vt, AcqRel);
             return;
         }
-        let taking = from.is_some_and(|from| is_free(s, from)) && ring(s, NO_LOCK).load(Relaxed) == 0;
+        let taking = from.is_some_and(|from| is_free(s, from)) && may_be_lock(s);
         if taking || is_lock(s) || cell(addr).load(Relaxed) != POLLED {
             return;
         }
@@ -461,8 +476,14 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     guards::foreign(entered, addr, from, to);
     let s = sync::slot(entered, addr);
     let (me, step) = (thread_number(entered), to.wrapping_sub(from));
-    if ring(s, NO_LOCK).load(Relaxed) != 0 {
+    if !may_be_lock(s) {
         return;
+    }
+    // SAFETY: the state is the calling thread's, which is inside the recorder.
+    if unsafe { first_back(entered.live(), s, addr, to) } {
+        // It may have been too early for [`changing`], when nobody watched the word.
+        s.free.store(to, Relaxed);
+        return ring(s, TAKEN_TO).store(from, Relaxed);
     }
     if is_semaphore(s, (from, to), how) {
         return no_lock(s);
@@ -526,7 +547,7 @@ pub fn has_looked(entered: &Entered, addr: u64) -> bool {
 pub fn seems_held(entered: &Entered, addr: u64, free: u64) -> bool {
     let s = sync::slot(entered, addr);
     let others = ![0, thread_number(entered)].contains(&holder(s).load(Relaxed));
-    others && is_free(s, free) && readers(s) == 0 && ring(s, NO_LOCK).load(Relaxed) == 0
+    others && is_free(s, free) && readers(s) == 0 && may_be_lock(s)
 }
 
 /// Two threads changed a word by as much, and one of them takes that back while the other one's change stays: they are
@@ -548,7 +569,7 @@ pub fn in_vain(entered: &Entered, addr: u64, wanted: u64) {
     const IN_VAIN_MIN: u64 = 8;
     let Some(s) = sync::known(addr) else { return };
     let mine = holder(s).load(Relaxed) == thread_number(entered);
-    if !mine || !is_free(s, wanted) || readers(s) != 0 || ring(s, NO_LOCK).load(Relaxed) != 0 {
+    if !mine || !is_free(s, wanted) || readers(s) != 0 || !may_be_lock(s) {
         return;
     }
     let times = s.in_vain.fetch_add(1, Relaxed) + 1;
@@ -588,7 +609,7 @@ fn readers(s: &'static Slot) -> u64 {
 /// The word is about to be free again: if the calling thread took it, it was a lock.
 fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     let holder = ring(s, HOLDER).load(Relaxed);
-    if ring(s, NO_LOCK).load(Relaxed) != 0 {
+    if !may_be_lock(s) {
         return;
     }
     if holder == 0 {

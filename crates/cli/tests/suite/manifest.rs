@@ -75,7 +75,9 @@ impl Manifest {
     /// All of them, or those whose source's name has a word of `TUSSLE_SUITE_CASES`.
     pub fn chosen(&self) -> impl Iterator<Item = &Case> {
         let only = std::env::var("TUSSLE_SUITE_CASES").unwrap_or_default();
-        self.cases.iter().filter(move |c| only.is_empty() || only.split(',').any(|word| c.source.contains(word)))
+        self.cases
+            .iter()
+            .filter(move |c| only.is_empty() || only.split(',').any(|word| c.source.contains(word)))
     }
 }
 

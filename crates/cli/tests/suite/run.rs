@@ -33,14 +33,25 @@ pub struct Setting {
 impl Setting {
     /// That of the fixed forty.
     pub fn usual() -> Setting {
-        Setting { compiler: "gcc", level: "-O1", threads: 4, cpus: 2, how: How::Recorded, target: "", whole: false }
+        Setting {
+            compiler: "gcc",
+            level: "-O1",
+            threads: 4,
+            cpus: 2,
+            how: How::Recorded,
+            target: "",
+            whole: false,
+        }
     }
 
     /// Nothing rebuilt; for this machine and for another, dynamic and static.
     pub fn emulated() -> Vec<Setting> {
         let one = Setting { level: "-O2", how: How::Emulated, ..Setting::usual() };
         let targets = ["", "aarch64-linux-gnu-"];
-        targets.iter().flat_map(|&target| [false, true].map(|whole| Setting { target, whole, ..one })).collect()
+        targets
+            .iter()
+            .flat_map(|&target| [false, true].map(|whole| Setting { target, whole, ..one }))
+            .collect()
     }
 
     /// As it ships, two threads.
