@@ -66,7 +66,7 @@ struct Standing {
     state: AtomicU64,
     /// Address of what it waits for, waited for, or changed.
     at: AtomicU64,
-    /// Its clock when it began to wait.
+    /// Its clock when it began to wait, or looked at something after that and had done nothing else.
     vt: AtomicU64,
     /// Its clock when it was let go, or changed something; and the number of that change.
     mark: AtomicU64,
@@ -243,10 +243,15 @@ pub fn waits(entered: &Entered, addr: u64) {
 pub fn goes_on(entered: &Entered, addr: u64) {
     // SAFETY: the thread's own clock and state.
     let (t, Some(s)) = (entered.live(), unsafe { own(entered.live()) }) else { return };
-    if s.state.load(Relaxed) == WAITS || s.state.load(Relaxed) == LET_GO {
-        // To look again and again is no work.
+    // SAFETY: as above.
+    let count_now = unsafe { count(t) };
+    let since = count_now.saturating_sub(s.vt.load(Relaxed));
+    let waited = s.state.load(Relaxed) == WAITS;
+    if waited || (s.state.load(Relaxed) == LET_GO && since <= IDLE_MAX) {
+        // To look again and again is no work; what came after that is.
+        s.vt.store(count_now, Relaxed);
         // SAFETY: as above.
-        unsafe { (*t).step_vt += count(t).saturating_sub(s.vt.load(Relaxed)) };
+        unsafe { (*t).step_vt += since };
     }
     // SAFETY: as above.
     if unsafe { now(t) } < BORDER.load(Acquire) {
