@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineContention, Question};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
+use tussle_contention::library::is_the_library_s;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, ObjectKind, Source, UNREAD};
 use tussle_model::leaf::DEPTH_MAX;
@@ -46,6 +47,8 @@ pub enum Class {
     SameBytes,
     /// Memory is handed from thread to thread with all that is in it.
     MovesWhole,
+    /// The C library's own data, which no layout of the program's moves.
+    Library,
     /// Too little to be listed.
     Small,
 }
@@ -90,6 +93,7 @@ impl Class {
             Class::Undecided => "undecided",
             Class::SameBytes => "no layout helps: the same bytes",
             Class::MovesWhole => "moves as a whole",
+            Class::Library => "the C library's own",
             Class::Small => "small",
         }
     }
@@ -100,6 +104,7 @@ impl Class {
             Class::LayoutHelps => "layout helps",
             Class::SameBytes => "same bytes",
             Class::MovesWhole => "moves whole",
+            Class::Library => "C library's",
             Class::Undecided | Class::Small => self.words(),
         }
     }
@@ -117,6 +122,10 @@ impl Class {
                  before the store; for what is rarely written, a copy per reader"
             }
             Class::MovesWhole => "hand over less often or less: batches, work that stays with one thread",
+            Class::Library => {
+                "no layout of the program's moves it: call the library less often (pools per thread for what is \
+                 allocated), or take another allocator"
+            }
             Class::Small => "too little to act on",
         }
     }
@@ -184,7 +193,11 @@ pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judge
             false => Class::of(&group.cost),
         };
         let class = class.of_turns(group.by_turns());
-        let class = if class.may_gain() && group.is_one_lock() { Class::SameBytes } else { class };
+        let class = match class {
+            c if c.may_gain() && is_the_library_s(e, &group) => Class::Library,
+            c if c.may_gain() && group.is_one_lock() => Class::SameBytes,
+            c => c,
+        };
         Judged { class, group }
     };
     let mut out: Vec<Judged<'a>> =
@@ -207,7 +220,7 @@ pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent>
     }
     let told: HashSet<(u32, u64)> = judged
         .iter()
-        .filter(|j| j.class == Class::LayoutHelps)
+        .filter(|j| matches!(j.class, Class::LayoutHelps | Class::Library))
         .flat_map(|j| j.group.lines.iter().map(|l| (l.process, l.address)))
         .collect();
     let is_case = |l: &LineContention| told.contains(&(l.process, l.address)) || helps_line(l);

@@ -4,6 +4,7 @@
 //! with every compiler, optimisation, number of threads and of CPUs. The outcome is printed as a table.
 
 mod suite {
+    pub mod compare;
     pub mod hunt;
     pub mod judge;
     pub mod live;
@@ -12,7 +13,7 @@ mod suite {
 }
 
 use suite::judge::{Outcome, Tally};
-use suite::manifest::{Manifest, Twin};
+use suite::manifest::{Case, Limits, Manifest, Twin, languages};
 use suite::run::{Setting, Workshop};
 use tussle_testkit::{need, skip, slow};
 
@@ -41,17 +42,30 @@ fn verdicts_are_those_that_the_programs_were_built_to_have() {
 /// The same programs as their compiler leaves them, at -O2, but for those that are about what is not instrumented.
 #[test]
 fn verdicts_under_emulation_are_the_same() {
-    if !slow("suite-emulated") || !need("qemu-x86_64") {
-        return;
+    if slow("suite-emulated") && need("qemu-x86_64") {
+        let manifest = Manifest::read();
+        let cases: Vec<&Case> = manifest.chosen().filter(|c| c.instrumented).collect();
+        emulated(&cases, &manifest.limits);
     }
-    let (workshop, manifest) = (Workshop::new(), Manifest::read());
-    let mut tallies = Vec::new();
+}
+
+/// Programs in Rust and Go.
+#[test]
+fn verdicts_under_emulation_of_other_languages() {
+    if slow("suite-emulated") && need("qemu-x86_64") && need("rustc") && need("go") {
+        let all = languages();
+        emulated(&all.iter().collect::<Vec<_>>(), &Manifest::read().limits);
+    }
+}
+
+fn emulated(cases: &[&Case], limits: &Limits) {
+    let (workshop, mut tallies) = (Workshop::new(), Vec::new());
     for setting in &Setting::emulated() {
         if !need(&setting.tool(false)) || !need(&setting.tool(true)) {
             continue;
         }
         let mut tally = Tally::default();
-        for case in manifest.chosen().filter(|c| c.instrumented) {
+        for case in cases.iter().filter(|c| setting.is_for(c)) {
             for twin in &case.twins(true) {
                 match workshop.judge(case, twin, setting) {
                     Ok(outcome) => tally.add(case, twin, setting, outcome),
@@ -63,7 +77,15 @@ fn verdicts_under_emulation_are_the_same() {
         tallies.push(tally);
     }
     for tally in tallies {
-        tally.check(&manifest.limits.scaled(tally.judged()));
+        tally.check(&limits.scaled(tally.judged()));
+    }
+}
+
+/// The recorder inside of programs and the one in the emulator say the same of the same sources.
+#[test]
+fn findings_under_emulation_are_those_of_the_recorder() {
+    if slow("suite-emulated") && need("qemu-x86_64") {
+        suite::compare::all();
     }
 }
 

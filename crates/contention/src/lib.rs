@@ -7,6 +7,7 @@ pub mod analysis;
 mod even;
 pub mod fields;
 pub mod group;
+pub mod library;
 pub mod lines;
 mod link;
 pub mod objective;

@@ -7,6 +7,7 @@ mod bounds;
 mod cell;
 mod columns;
 pub mod file;
+mod library;
 mod lost;
 mod maps;
 mod named;

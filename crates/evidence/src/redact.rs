@@ -18,7 +18,9 @@ pub fn redact(e: &mut Evidence) {
         (p.exe, p.build_id) = (GONE.into(), None);
     }
     for (i, m) in e.modules.iter_mut().enumerate() {
-        (m.path, m.build_id) = (format!("module {i}"), None);
+        // Whose data it is follows from this name, which is everybody's.
+        let path = if m.is_c_library() { base(&m.path) } else { format!("module {i}") };
+        (m.path, m.build_id) = (path, None);
     }
     for r in e.regions.iter_mut().flatten() {
         // Which memory is the same must stay; which file of which disk it is need not.

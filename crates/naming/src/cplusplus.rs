@@ -52,7 +52,9 @@ fn is_started_by_library(e: &Evidence, actor: u32) -> bool {
 /// Row and frame of the first function of the program above the library's own at the bottom of the stack.
 fn outermost(e: &Evidence, code: u32) -> Option<(u32, usize)> {
     let row = e.code.get(code as usize)?;
-    let outwards_in = row.chain.iter().rev().copied().chain([code]);
+    // The dynamic loader stands in front of the first call of another library's function.
+    let own = |id: &u32| e.code.get(*id as usize).is_some_and(|c| !e.is_c_library_s(c));
+    let outwards_in = row.chain.iter().rev().copied().chain([code]).filter(own);
     let frames = outwards_in.flat_map(|id| {
         let frames = e.code.get(id as usize).map_or(&[][..], |c| &c.frames);
         frames.iter().enumerate().rev().map(move |(i, f)| (id, i, f))

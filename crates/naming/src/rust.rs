@@ -105,7 +105,8 @@ fn threads(e: &mut Evidence) {
         }
         let Some(row) = e.code.get(t.code as usize) else { continue };
         let callers = row.chain.iter().rev().filter_map(|c| e.code.get(*c as usize));
-        let outwards_in = callers.chain([row]).flat_map(|c| c.frames.iter().rev());
+        let own = callers.chain([row]).filter(|c| !e.is_c_library_s(c));
+        let outwards_in = own.flat_map(|c| c.frames.iter().rev());
         // Beyond the library's own frames at the bottom of the stack.
         let mut inside = outwards_in.skip_while(|f| !is_library(f));
         if let Some(frame) = inside.find(|f| is_users(f)) {

@@ -112,7 +112,7 @@ fn verdict(report: &Report) -> String {
             "Latent: at other addresses a layout helps, but no move of its members gains enough.".into()
         }
         Class::Small => "Nothing to gain: too little is fought over here.".into(),
-        Class::SameBytes | Class::MovesWhole => {
+        Class::SameBytes | Class::MovesWhole | Class::Library => {
             format!("Nothing to gain by layout at {hottest}. {words}: {remedy}.")
         }
         Class::LayoutHelps | Class::Undecided if report.refused.is_some() => {

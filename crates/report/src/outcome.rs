@@ -77,11 +77,12 @@ pub(crate) fn sentence(
 
 /// How many of each class.
 fn counts(all: &[Judged]) -> Vec<Span> {
-    let kinds: [(Class, &str, &str, Tone); 5] = [
+    let kinds: [(Class, &str, &str, Tone); 6] = [
         (Class::LayoutHelps, "case that a layout helps", "cases that a layout helps", Tone::Bad),
         (Class::Undecided, "undecided", "undecided", Tone::Warn),
         (Class::SameBytes, "of the same bytes", "of the same bytes", Tone::Plain),
         (Class::MovesWhole, "that moves as a whole", "that move as a whole", Tone::Plain),
+        (Class::Library, "of the C library's own", "of the C library's own", Tone::Plain),
         (Class::Small, "small", "small", Tone::Dim),
     ];
     let count = |class: Class| all.iter().filter(|j| j.class == class).count();

@@ -216,6 +216,22 @@ fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted
     }
     TOLD[hash(addr)].fetch_add(1, Release);
     let _ = TURNS[hash(addr)].compare_exchange(cpu + 1, 0, Release, Relaxed);
+    if from != to {
+        let_others_look(addr);
+    }
+}
+
+/// Changes of a word after which others get the CPU. A thread that has it for all of its work meets nobody, and a lock
+/// that nobody ever wants while it is held cannot be told from a count.
+const OTHERS_LOOK: u8 = 64;
+static LOOKED_FOR: [AtomicU8; MARKS] = [const { AtomicU8::new(0) }; MARKS];
+
+fn let_others_look(addr: u64) {
+    let times = &LOOKED_FOR[hash(addr)];
+    if times.load(Relaxed) < OTHERS_LOOK {
+        times.fetch_add(1, Relaxed);
+        yield_cpu();
+    }
 }
 
 fn seems_held(cpu: u32, addr: u64, free: u64) -> bool {

@@ -11,10 +11,19 @@ pub struct Outcome {
     pub named: bool,
     /// What the report says to do next did not work.
     pub broken_next: Option<String>,
+    /// The worst case that a layout helps.
+    pub first: Option<First>,
     /// The classes listed, the worst first.
     pub classes: Vec<String>,
     /// The program's own counts, as it printed them.
     pub own: Vec<(String, u64)>,
+}
+
+/// One case of a report.
+pub struct First {
+    pub fields: String,
+    /// Expected invalidations.
+    pub e: f64,
 }
 
 impl Outcome {
@@ -39,8 +48,13 @@ impl Outcome {
             let (what, n) = l.split_once(' ')?;
             Some((what.to_string(), n.trim().parse().ok()?))
         });
+        let first = rows.iter().find(helps).map(|r| First {
+            fields: r["fields"].as_str().unwrap_or_default().replace('\n', " "),
+            e: r["expected_invalidations"].as_f64().unwrap_or_default(),
+        });
         Outcome {
             status,
+            first,
             named: rows.iter().filter(helps).chain(&latent).any(names),
             classes: rows.iter().map(class).collect(),
             own: own.collect(),

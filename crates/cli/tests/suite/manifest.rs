@@ -11,6 +11,14 @@ pub struct Manifest {
     pub cases: Vec<Case>,
 }
 
+/// The same for the programs in Rust and Go: `suite/languages/manifest.toml`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Languages {
+    #[serde(rename = "case")]
+    cases: Vec<Case>,
+}
+
 /// Wrong verdicts that are allowed in the fixed forty.
 #[derive(Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,7 +89,29 @@ impl Manifest {
     }
 }
 
+/// Programs in other languages, all of them or those that are asked for.
+pub fn languages() -> Vec<Case> {
+    let all: Languages = read("languages/manifest.toml");
+    all.cases.into_iter().filter(|c| c.is_chosen()).collect()
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &str) -> T {
+    let text = std::fs::read_to_string(folder().join(path)).unwrap();
+    toml::from_str(&text).unwrap()
+}
+
 impl Case {
+    /// The source's name has a word of `TUSSLE_SUITE_CASES`, or no word is asked for.
+    fn is_chosen(&self) -> bool {
+        let only = std::env::var("TUSSLE_SUITE_CASES").unwrap_or_default();
+        only.is_empty() || only.split(',').any(|word| self.source.contains(word))
+    }
+
+    /// How its source's name ends.
+    pub fn language(&self) -> &str {
+        self.source.rsplit('.').next().unwrap_or_default()
+    }
+
     /// Its classes hold with so many threads.
     pub fn holds(&self, threads: u32) -> bool {
         self.threads_max.is_none_or(|most| threads <= most)

@@ -73,6 +73,15 @@ impl Setting {
         out
     }
 
+    /// It can be built so: Rust has its library for this machine alone, Go links statically.
+    pub fn is_for(&self, case: &Case) -> bool {
+        match case.language() {
+            "rs" => self.target.is_empty(),
+            "go" => self.whole,
+            _ => true,
+        }
+    }
+
     pub fn words(&self) -> String {
         let how = match self.how {
             How::Recorded => "",
@@ -145,6 +154,33 @@ impl Workshop {
 
     /// Builds it.
     pub fn build(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
+        match case.language() {
+            "rs" => self.build_rust(case, twin, setting),
+            "go" => self.build_go(case, twin, setting),
+            _ => self.build_c(case, twin, setting),
+        }
+    }
+
+    fn build_rust(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
+        let program = self.dir.path().join("rust");
+        let mut rustc = self.command("rustc");
+        rustc.args(["--edition", "2021", "-O", "-g"]).arg(folder().join("languages").join(&case.source));
+        rustc.args(twin.fixed.then_some(["--cfg", "fixed"]).iter().flatten());
+        rustc.args(setting.whole.then_some(["-C", "target-feature=+crt-static"]).iter().flatten());
+        done(rustc.arg("-o").arg(&program))?;
+        Ok(program)
+    }
+
+    fn build_go(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
+        let program = self.dir.path().join("go");
+        let mut go = self.command("go");
+        go.env("CGO_ENABLED", "0").env("GOARCH", if setting.target.is_empty() { "amd64" } else { "arm64" });
+        go.arg("build").args(twin.fixed.then_some(["-ldflags", "-X main.fixed=1"]).iter().flatten());
+        done(go.arg("-o").arg(&program).arg(folder().join("languages").join(&case.source)))?;
+        Ok(program)
+    }
+
+    fn build_c(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<PathBuf, String> {
         let source = folder().join("programs").join(&case.source);
         let cxx = case.source.ends_with(".cc");
         let compiler = &setting.tool(cxx);

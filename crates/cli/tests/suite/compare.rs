@@ -1,0 +1,76 @@
+//! The recorder inside of a program against the one in the emulator, on the same sources: findings, E, cost.
+
+use super::judge::{First, Outcome};
+use super::manifest::{Case, Manifest, Twin};
+use super::run::{How, Setting, Workshop};
+use tussle_testkit::skip;
+
+/// E may differ by so much: other instructions make the same accesses.
+const E_RATIO_MAX: f64 = 1.2;
+/// Share of programs for which that must hold.
+const ALIKE_MIN: f64 = 0.9;
+
+struct Row {
+    name: String,
+    both: [Option<First>; 2],
+    cpu_s: [f64; 2],
+}
+
+impl Row {
+    /// The same kind of finding with as much E.
+    fn is_alike(&self) -> bool {
+        match &self.both {
+            [Some(a), Some(b)] => (1.0 / E_RATIO_MAX..=E_RATIO_MAX).contains(&(b.e / a.e.max(1.0))),
+            [a, b] => a.is_none() && b.is_none(),
+        }
+    }
+
+    fn words(&self) -> String {
+        let of =
+            |f: &Option<First>| f.as_ref().map_or("nothing".into(), |f| format!("{:.0} {}", f.e, f.fields));
+        let [a, b] = &self.both;
+        format!("{}: {} | {} | {:.2} s, {:.2} s", self.name, of(a), of(b), self.cpu_s[0], self.cpu_s[1])
+    }
+}
+
+/// Every program that a layout helps, both ways.
+pub fn all() {
+    let emulated = Setting { level: "-O2", how: How::Emulated, ..Setting::usual() };
+    let recorded = Setting { how: How::Recorded, ..emulated };
+    let (workshop, manifest, twin) =
+        (Workshop::new(), Manifest::read(), Twin { fixed: false, class: "layout".into() });
+    let mut rows = Vec::new();
+    for case in manifest.chosen().filter(|c| c.instrumented && c.buggy == "layout") {
+        let name = format!("{} {}", case.source, case.flags.join(" "));
+        match [recorded, emulated].map(|s| timed(&workshop, case, &twin, &s)) {
+            [Ok(a), Ok(b)] => rows.push(Row { name, both: [a.0.first, b.0.first], cpu_s: [a.1, b.1] }),
+            [Err(why), _] | [_, Err(why)] => skip(&format!("{name}: {why}")),
+        }
+    }
+    rows.iter().for_each(|r| println!("{} {}", if r.is_alike() { "alike" } else { "OTHER" }, r.words()));
+    let alike = rows.iter().filter(|r| r.is_alike()).count();
+    let mut ratios: Vec<f64> = rows.iter().map(|r| r.cpu_s[1] / r.cpu_s[0].max(0.01)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN);
+    println!(
+        "{alike} of {} alike; CPU emulated / recorded, build and report included: median {median:.1}",
+        rows.len()
+    );
+    assert!(!rows.is_empty() && alike as f64 >= ALIKE_MIN * rows.len() as f64);
+}
+
+/// What is said of it, and the CPU time of all that was run for it, s.
+fn timed(workshop: &Workshop, case: &Case, twin: &Twin, setting: &Setting) -> Result<(Outcome, f64), String> {
+    let before = children_cpu_s();
+    let outcome = workshop.judge(case, twin, setting)?;
+    Ok((outcome, children_cpu_s() - before))
+}
+
+/// User and system time of children that have ended.
+fn children_cpu_s() -> f64 {
+    const TICKS_PER_S: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let after = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: f64 = after.split_whitespace().skip(13).take(2).filter_map(|n| n.parse::<f64>().ok()).sum();
+    ticks / TICKS_PER_S
+}

@@ -1,0 +1,83 @@
+//! What the C library keeps for itself: arenas of `malloc`, lists of threads. A recorder inside of programs does not
+//! see it, an emulator does. Users of the library cannot change its layout.
+
+use crate::group::Group;
+use crate::lines::Range;
+use tussle_evidence::*;
+
+/// The allocator of glibc in a program that is linked with it: functions, and how parts of them begin.
+const FUNCTIONS: &[&str] = &[
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "cfree",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "sysmalloc",
+    "systrim",
+    "unlink_chunk",
+    "alloc_new_heap",
+    "new_heap",
+    "heap_trim",
+    "detach_arena",
+];
+const PARTS: &[&str] = &[
+    "_int_malloc",
+    "_int_free",
+    "_int_realloc",
+    "_int_memalign",
+    "_mid_memalign",
+    "__libc_",
+    "tcache_",
+    "arena_get",
+];
+/// Their variables.
+const VARIABLES: &[&str] = &["main_arena", "mp_", "free_list", "list_lock", "narenas"];
+
+/// All that is fought over is the C library's: memory that it mapped or its own variables, and nobody else touches it.
+/// Thread-local variables of the program lie in memory that the library mapped, too, but the program's code touches
+/// them.
+pub fn is_the_library_s(e: &Evidence, group: &Group) -> bool {
+    let ranges: Vec<&Range> = group.lines.iter().flat_map(|l| l.parts.iter().map(|p| &p.range)).collect();
+    !ranges.is_empty()
+        && ranges.iter().all(|r| e.objects.get(r.object as usize).is_some_and(|o| may_be_its_own(e, o)))
+        && is_touched_by_it_alone(e, &ranges)
+}
+
+fn may_be_its_own(e: &Evidence, o: &Object) -> bool {
+    let by_code = || o.alloc_code.is_some_and(|c| is_its_code(e, c));
+    match o.kind {
+        ObjectKind::Mapped => by_code(),
+        ObjectKind::Global => {
+            let name = o.name.as_deref().unwrap_or_default();
+            let in_it =
+                |m: &Module| m.process == o.process && (m.start..m.end).contains(&o.base) && m.is_c_library();
+            e.modules.iter().any(in_it) || VARIABLES.contains(&name)
+        }
+        ObjectKind::Unknown => true,
+        _ => false,
+    }
+}
+
+fn is_touched_by_it_alone(e: &Evidence, ranges: &[&Range]) -> bool {
+    let meets = |t: &Touch, r: &Range| {
+        t.object == r.object
+            && t.offset < r.offset + u64::from(r.size)
+            && r.offset < t.offset + u64::from(t.size)
+    };
+    let mut touches = e.touches.iter().filter(|t| ranges.iter().any(|r| meets(t, r))).peekable();
+    touches.peek().is_some() && touches.all(|t| is_its_code(e, t.code))
+}
+
+fn is_its_code(e: &Evidence, code: u32) -> bool {
+    let Some(code) = e.code.get(code as usize) else { return false };
+    // The library is linked without its debug information: its functions have no lines.
+    let in_program = |f: &Frame| {
+        // `.part.0`: cut off by the compiler.
+        let name = f.function.split('.').next().unwrap_or_default();
+        f.line == 0 && (FUNCTIONS.contains(&name) || PARTS.iter().any(|p| name.starts_with(p)))
+    };
+    e.is_c_library_s(code) || code.frames.first().is_some_and(in_program)
+}
