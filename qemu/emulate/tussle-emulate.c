@@ -439,20 +439,33 @@ static int look_at_x86(const uint8_t *b, size_t n)
     return PLAIN;
 }
 
-/* Arm Architecture Reference Manual for A-profile, C4.1: BL, BLR and BLRA*. */
+/*
+ * Arm Architecture Reference Manual for A-profile, C4.1: BL, BLR and BLRA*; the linker's LDR X17, [X16, #n] ahead of a
+ * jump (ABI for the Arm 64-bit architecture, procedure linkage table); STP and LDP of X29 and X30 that move SP.
+ */
 static int look_at_arm(const uint8_t *b)
 {
     uint32_t word;
     memcpy(&word, b, 4);
+    if ((word & 0xffc003ffu) == 0xf9400211u || (word & 0xffc07fffu) == 0xa9807bfdu
+        || (word & 0xffc07fffu) == 0xa8c07bfdu) {
+        return SKIP;
+    }
     bool link = (word & 0xfc000000u) == 0x94000000u || (word & 0xfffffc1fu) == 0xd63f0000u
                 || (word & 0xfefff800u) == 0xd63f0800u;
     return link ? LINK : PLAIN;
 }
 
-/* RISC-V unprivileged specification, volume 1: JAL and JALR that link to x1, and their compressed forms. */
+/*
+ * RISC-V unprivileged specification, volume 1: JAL and JALR that link to x1, and their compressed forms; the linker's
+ * LD t3, n(t3) ahead of a jump (RISC-V ELF psABI, procedure linkage table).
+ */
 static int look_at_riscv(const uint8_t *b, size_t n)
 {
     uint32_t word = b[0] | b[1] << 8 | (n == 4 ? (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24 : 0);
+    if (n == 4 && (word & 0xfffff) == 0xe3e03) {
+        return SKIP;
+    }
     bool jal = n == 4 && ((word & 0x7f) == 0x6f || (word & 0x707f) == 0x67) && (word >> 7 & 31) == 1;
     bool compressed = n == 2 && (word & 0xf07f) == 0x9002 && (word >> 7 & 31) != 0;
     return jal || compressed ? LINK : PLAIN;
