@@ -1,12 +1,14 @@
 /* Each thread sets and clears its own bit of one word: the same bytes, wherever the word lies. */
 #include "common.h"
-static unsigned long bits __attribute__((aligned(64)));
+static struct {
+	unsigned long word __attribute__((aligned(64)));
+} bits;
 static void *work(void *arg)
 {
 	unsigned long mine = 1UL << (long)arg;
 	for (int i = 0; i < 50000; i++) {
-		__atomic_fetch_or(&bits, mine, __ATOMIC_RELAXED);
-		__atomic_fetch_and(&bits, ~mine, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&bits.word, mine, __ATOMIC_RELAXED);
+		__atomic_fetch_and(&bits.word, ~mine, __ATOMIC_RELAXED);
 	}
 	return NULL;
 }

@@ -4,10 +4,11 @@
 #include "common.h"
 static struct account {
 	pthread_mutex_t mutex;
-	volatile long balance, moves;
+	volatile long balance;
 #ifdef BROKEN
 	volatile long looks APART;
 #endif
+	volatile long moves APART;
 } __attribute__((aligned(64))) accounts[4];
 static void *work(void *arg)
 {

@@ -53,7 +53,8 @@ impl Guard {
         Guard { kind: 0, wait: 0, word: 0, ticket: 0, node: 0, before: 0, next: 0, gave: 0 };
 }
 
-fn is_address(value: u64) -> bool {
+/// The value may be an address.
+pub fn is_address(value: u64) -> bool {
     (ADDRESS_MIN..ADDRESS_MAX).contains(&value)
 }
 

@@ -109,6 +109,8 @@ pub struct Cpu {
     pub pending_count: usize,
     /// The word that it read last of those that threads wait for, what it held, and the changes told by then.
     pub polled: (u64, u64, u32),
+    /// It lets others look at what it has taken, before it goes on.
+    pub lets_look: bool,
     /// The word that it sleeps at, and the wake-ups before.
     pub sleeps: Option<(u64, u64)>,
     /// Result of the system call that it is in matters.
@@ -133,6 +135,7 @@ impl Cpu {
             pending: [Pending::NONE; PENDING_MAX],
             pending_count: 0,
             polled: (0, 0, 0),
+            lets_look: false,
             sleeps: None,
             system: crate::system::Call::Other,
             refused: false,

@@ -38,8 +38,10 @@ fn slow(thread: &Thread, addr: u64, n: u64, kind: u32, pc: u64, repeated: bool) 
     let Some(entered) = enter(thread.cpu) else { return };
     record::note(&entered, addr, n, kind, pc, false);
     drop(entered);
-    if waited && kind == READ {
-        words::read(thread.cpu, addr, n);
+    match waited {
+        true if kind == READ => words::read(thread.cpu, addr, n),
+        true => {}
+        false => words::works(thread.cpu),
     }
 }
 

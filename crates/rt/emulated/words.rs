@@ -38,6 +38,18 @@ fn mark(addr: u64) {
     MARKED[hash(addr)].store(1, Relaxed);
 }
 
+/// Nodes that may be those of a queue of threads, at most, and bytes in which their words lie.
+const NODES_MAX: u32 = 256;
+const NODE: u64 = 64;
+static NODES: AtomicU32 = AtomicU32::new(0);
+
+/// Whoever waits in a queue waits for a word of its own, which another one changes once, with a plain store.
+fn mark_node(at: u64) {
+    if !(marked(at) && marked(at + NODE - 4)) && NODES.fetch_add(1, Relaxed) < NODES_MAX {
+        (0..NODE).step_by(4).for_each(|k| mark(at + k));
+    }
+}
+
 /// What the word holds now: it was accessed just now, and so is mapped.
 fn value(addr: u64, n: u64) -> u64 {
     // SAFETY: the instruction that has just run accessed these bytes; another one may change them.
@@ -216,8 +228,11 @@ fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted
     }
     TOLD[hash(addr)].fetch_add(1, Release);
     let _ = TURNS[hash(addr)].compare_exchange(cpu + 1, 0, Release, Relaxed);
+    if n == 8 && from != to {
+        [from, to].into_iter().filter(|a| guards::is_address(*a)).for_each(mark_node);
+    }
     if from != to {
-        let_others_look(addr);
+        let_others_look(cpu, addr);
     }
 }
 
@@ -226,10 +241,25 @@ fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted
 const OTHERS_LOOK: u8 = 64;
 static LOOKED_FOR: [AtomicU8; MARKS] = [const { AtomicU8::new(0) }; MARKS];
 
-fn let_others_look(addr: u64) {
-    let times = &LOOKED_FOR[hash(addr)];
-    if times.load(Relaxed) < OTHERS_LOOK {
-        times.fetch_add(1, Relaxed);
+/// At once, or, every other time, when the thread comes to a line that it has not touched for some time: who has got
+/// into a queue has the lock only later.
+fn let_others_look(cpu: u32, addr: u64) {
+    let so_far = LOOKED_FOR[hash(addr)].load(Relaxed);
+    if so_far >= OTHERS_LOOK {
+        return;
+    }
+    LOOKED_FOR[hash(addr)].store(so_far + 1, Relaxed);
+    match so_far % 2 {
+        0 => yield_cpu(),
+        // SAFETY: the calling thread has this number.
+        _ => unsafe { Cpu::of(cpu).lets_look = true },
+    }
+}
+
+/// The thread works at something that is no word for which threads wait.
+pub fn works(cpu: u32) {
+    // SAFETY: the calling thread has this number.
+    if core::mem::take(unsafe { &mut Cpu::of(cpu).lets_look }) {
         yield_cpu();
     }
 }
