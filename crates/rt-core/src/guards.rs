@@ -128,6 +128,26 @@ pub unsafe fn may_begin(t: *mut Live, addr: u64, value: u64) -> bool {
     }
 }
 
+/// To see `value` ends the calling thread's wait for a lock that another one seems to have: where stores are told after
+/// they ran, that one has yet to tell how it gave the lock away.
+pub fn seems_held(entered: &Entered, addr: u64, value: u64) -> bool {
+    // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
+    let g = unsafe { guard(entered.live()) };
+    let word = match g.wait {
+        TICKET if value == g.ticket && addr != g.word => addr,
+        ARRAY if value == g.ticket && is_flag(g, addr) => g.word,
+        kind if is_queue(kind)
+            && lets_go(kind, value)
+            && (within(addr, g.before) || within(addr, g.node)) =>
+        {
+            g.word
+        }
+        _ => return false,
+    };
+    let holder = sync::known(word + 1).map_or(0, |s| waits::holder(s).load(Relaxed));
+    ![0, sync::thread_number(entered)].contains(&holder)
+}
+
 /// The thread saw `value`: the end of a wait, or who is the next one of a queue.
 pub fn seen(entered: &Entered, addr: u64, value: u64) {
     // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.

@@ -116,6 +116,12 @@ pub fn read(cpu: u32, addr: u64, n: u64) {
         yield_cpu();
         left -= 1;
     }
+    let gives = || enter(cpu).is_some_and(|e| guards::seems_held(&e, addr, now));
+    left = SOME;
+    while left > 0 && gives() {
+        yield_cpu();
+        left -= 1;
+    }
     me.polled = (addr, now, told());
     // SAFETY: the state is the calling thread's.
     unsafe { polled::looked(live(cpu), || enter(cpu), addr, now) }
