@@ -71,9 +71,16 @@ fn lets_go(kind: u64, value: u64) -> bool {
     (value != 0) == (kind == QUEUE_UP)
 }
 
-/// The thread, which seemed to have the lock, looks again at what it waited for: it still waits, for another value.
-fn still_waits(g: &Guard, addr: u64, value: u64) -> bool {
-    is_queue(g.kind) && addr == g.ticket && lets_go(g.kind, value)
+/// The thread, which seemed to have the lock, looks again and again at what it waited for: it still waits, for another
+/// value. Once it may do so though it has the lock: under an emulator the value comes a moment late.
+///
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn still_waits(t: *mut Live, g: &Guard, addr: u64, value: u64) -> bool {
+    const AGAIN: u64 = 2;
+    // SAFETY: the caller's promise.
+    let again = || unsafe { waits::times_again(t, addr) >= AGAIN };
+    is_queue(g.kind) && addr == g.ticket && lets_go(g.kind, value) && again()
 }
 
 /// What the thread waits for or has.
@@ -108,9 +115,9 @@ pub unsafe fn may_give(t: *mut Live, addr: u64) -> bool {
 #[inline(always)]
 pub unsafe fn may_begin(t: *mut Live, addr: u64, value: u64) -> bool {
     // SAFETY: the caller's promise.
-    let g = unsafe { guard(t) };
+    let (g, still) = unsafe { (guard(t), still_waits(t, guard(t), addr, value)) };
     match g.wait {
-        NOTHING => still_waits(g, addr, value) || is_next(g, addr, value),
+        NOTHING => still || is_next(g, addr, value),
         TICKET => {
             if g.next == 0 && addr != g.word {
                 g.next = addr;
@@ -150,10 +157,11 @@ pub fn seems_held(entered: &Entered, addr: u64, value: u64) -> bool {
 
 /// The thread saw `value`: the end of a wait, or who is the next one of a queue.
 pub fn seen(entered: &Entered, addr: u64, value: u64) {
+    let t = entered.live();
     // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
-    let g = unsafe { guard(entered.live()) };
+    let (g, still) = unsafe { (guard(t), still_waits(t, guard(t), addr, value)) };
     match g.wait {
-        NOTHING if still_waits(g, addr, value) => wait_on(entered),
+        NOTHING if still => wait_on(entered),
         NOTHING if is_next(g, addr, value) => g.next = value,
         NOTHING => {}
         TICKET if value == g.ticket && addr != g.word => begin(entered, TICKET, addr),
