@@ -237,7 +237,8 @@ fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted
     if n == 8 && from != to {
         [from, to].into_iter().filter(|a| guards::is_address(*a)).for_each(mark_node);
     }
-    if from != to {
+    // Who counts has arrived somewhere, and is about to wait.
+    if from != to && how != How::Counts {
         let_others_look(cpu, addr);
     }
 }
@@ -247,18 +248,14 @@ fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted
 const OTHERS_LOOK: u8 = 64;
 static LOOKED_FOR: [AtomicU8; MARKS] = [const { AtomicU8::new(0) }; MARKS];
 
-/// At once, or, every other time, when the thread comes to a line that it has not touched for some time: who has got
-/// into a queue has the lock only later.
+/// When the thread comes to a line that it has not touched for some time. At once would be too early: who has got into
+/// a queue has the lock only later.
 fn let_others_look(cpu: u32, addr: u64) {
-    let so_far = LOOKED_FOR[hash(addr)].load(Relaxed);
-    if so_far >= OTHERS_LOOK {
-        return;
-    }
-    LOOKED_FOR[hash(addr)].store(so_far + 1, Relaxed);
-    match so_far % 2 {
-        0 => yield_cpu(),
+    let times = &LOOKED_FOR[hash(addr)];
+    if times.load(Relaxed) < OTHERS_LOOK {
+        times.fetch_add(1, Relaxed);
         // SAFETY: the calling thread has this number.
-        _ => unsafe { Cpu::of(cpu).lets_look = true },
+        unsafe { Cpu::of(cpu).lets_look = true };
     }
 }
 
