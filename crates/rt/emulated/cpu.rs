@@ -94,6 +94,9 @@ impl Thread {
     }
 }
 
+/// Words of which a thread remembers what it read there: who waits in C++'s library looks at three by turns.
+pub const POLLED: usize = 8;
+
 /// What is known of a thread beside its state. Used by the thread itself, and by its creator before it runs.
 pub struct Cpu {
     /// What it begins with, once its creator has said so.
@@ -107,8 +110,8 @@ pub struct Cpu {
     /// Functions that it is in, whose result matters.
     pub pending: [Pending; PENDING_MAX],
     pub pending_count: usize,
-    /// The word that it read last of those that threads wait for, what it held, and the changes told by then.
-    pub polled: (u64, u64, u32),
+    /// Words that it read last of those that threads wait for, what they held, and the changes told by then.
+    pub polled: [(u64, u64, u32); POLLED],
     /// It lets others look at what it has taken, before it goes on.
     pub lets_look: bool,
     /// The word that it sleeps at, and the wake-ups before.
@@ -134,7 +137,7 @@ impl Cpu {
             starts: (0, 0),
             pending: [Pending::NONE; PENDING_MAX],
             pending_count: 0,
-            polled: (0, 0, 0),
+            polled: [(0, 0, 0); POLLED],
             lets_look: false,
             sleeps: None,
             system: crate::system::Call::Other,

@@ -5,7 +5,7 @@
 //! between, or read it and gave the CPU away. Atomic instructions are told before and after they run. A plain store is
 //! told after it ran: the one who finds a lock free that way waits until it is told.
 
-use crate::cpu::{Cpu, enter, live};
+use crate::cpu::{Cpu, POLLED, enter, live};
 use crate::functions::{is_go, is_quiet};
 use crate::system;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
@@ -110,7 +110,8 @@ pub fn read(cpu: u32, addr: u64, n: u64) {
     // SAFETY: the calling thread has this number.
     let me = unsafe { Cpu::of(cpu) };
     let told = || TOLD[hash(addr)].load(Acquire);
-    let (word, before, known) = me.polled;
+    let Some(polled) = me.polled.get_mut(hash(addr) % POLLED) else { return };
+    let (word, before, known) = *polled;
     let mut left = if word == addr && before != now && waits::watched(addr) { SOME } else { 0 };
     while left > 0 && told() == known {
         yield_cpu();
@@ -122,7 +123,7 @@ pub fn read(cpu: u32, addr: u64, n: u64) {
         yield_cpu();
         left -= 1;
     }
-    me.polled = (addr, now, told());
+    *polled = (addr, now, told());
     // SAFETY: the state is the calling thread's.
     unsafe { polled::looked(live(cpu), || enter(cpu), addr, now) }
 }
