@@ -27,17 +27,44 @@ struct Hot {
     live: AtomicPtr<Live>,
     /// The same, null while every access is to be looked at.
     table: AtomicPtr<Live>,
-    last_pc: AtomicU64,
-    last_addr: AtomicU64,
-    last_what: AtomicU64,
+    last: Last,
+    /// The last one outside of its stack: the compiler keeps what it looks for there.
+    last_outside: Last,
+    stack_lo: AtomicU64,
+    stack_bytes: AtomicU64,
+}
+
+/// One access.
+struct Last {
+    pc: AtomicU64,
+    addr: AtomicU64,
+    what: AtomicU64,
+}
+
+impl Last {
+    const fn new() -> Last {
+        Last { pc: AtomicU64::new(0), addr: AtomicU64::new(0), what: AtomicU64::new(0) }
+    }
+
+    #[inline(always)]
+    fn is(&self, pc: u64, addr: u64) -> bool {
+        self.addr.load(Relaxed) == addr && self.pc.load(Relaxed) == pc
+    }
+
+    #[inline(always)]
+    fn set(&self, pc: u64, addr: u64, what: u64) {
+        self.what.store(what, Relaxed);
+        self.pc.store(pc, Relaxed);
+        self.addr.store(addr, Relaxed);
+    }
 }
 
 impl Hot {
     const fn new() -> Hot {
         let none = core::ptr::null_mut();
         let (live, table) = (AtomicPtr::new(none), AtomicPtr::new(none));
-        let (last_pc, last_addr, last_what) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Hot { live, table, last_pc, last_addr, last_what }
+        let (stack_lo, stack_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Hot { live, table, last: Last::new(), last_outside: Last::new(), stack_lo, stack_bytes }
     }
 
     fn set(&self, t: *mut Live) {
@@ -72,19 +99,26 @@ impl Thread {
         recorded(self.hot.table.load(Relaxed))
     }
 
-    /// Code, address, and size and kind (from bit 8 on) of its last access.
+    /// It does the same as in its last access, or as in its last one outside of its stack.
     #[inline(always)]
-    pub fn last(&self) -> (u64, u64, u64) {
-        let h = self.hot;
-        (h.last_pc.load(Relaxed), h.last_addr.load(Relaxed), h.last_what.load(Relaxed))
+    pub fn repeats(&self, pc: u64, addr: u64) -> bool {
+        self.hot.last.is(pc, addr) || self.hot.last_outside.is(pc, addr)
+    }
+
+    /// Address, and size and kind (from bit 8 on) of its last access outside of its stack, or of its last one.
+    pub fn last(&self) -> (u64, u64) {
+        let outside = &self.hot.last_outside;
+        let of = if outside.addr.load(Relaxed) != 0 { outside } else { &self.hot.last };
+        (of.addr.load(Relaxed), of.what.load(Relaxed))
     }
 
     /// See [`Thread::last`].
     #[inline(always)]
     pub fn set_last(&self, pc: u64, addr: u64, what: u64) {
-        self.hot.last_what.store(what, Relaxed);
-        self.hot.last_pc.store(pc, Relaxed);
-        self.hot.last_addr.store(addr, Relaxed);
+        self.hot.last.set(pc, addr, what);
+        if addr.wrapping_sub(self.hot.stack_lo.load(Relaxed)) >= self.hot.stack_bytes.load(Relaxed) {
+            self.hot.last_outside.set(pc, addr, what);
+        }
     }
 
     /// Has every access looked at from now on, or not.
@@ -209,7 +243,10 @@ unsafe fn register(cpu: u32) -> bool {
         }
         let t = threads::register(&me.birth);
         me.refused = t.is_null();
-        thread(cpu).hot.set(t);
+        let (hot, (lo, hi)) = (thread(cpu).hot, me.birth.stack);
+        hot.stack_lo.store(lo, Relaxed);
+        hot.stack_bytes.store(hi.saturating_sub(lo), Relaxed);
+        hot.set(t);
         !t.is_null()
     }
 }

@@ -16,8 +16,7 @@ pub unsafe extern "C" fn tussle_emulated_memory(cpu: u32, info: u32, addr: u64, 
     let n = 1 << (info >> 4 & 7);
     let kind = (info >> 16 & 3).saturating_sub(1);
     let thread = thread(cpu);
-    let (last_pc, last_addr, _) = thread.last();
-    let repeated = last_addr == addr && last_pc == pc && kind == READ;
+    let repeated = kind == READ && thread.repeats(pc, addr);
     // SAFETY: the state is the calling thread's.
     let quick = !repeated && !words::marked(addr) && unsafe { quick::counted(thread.table(), addr, n, kind) };
     if !quick {
@@ -47,7 +46,7 @@ fn slow(thread: &Thread, addr: u64, n: u64, kind: u32, pc: u64, repeated: bool) 
 
 /// The thread lets others run: it waits for what it has read last.
 pub fn yielding(cpu: u32) {
-    let (_, addr, what) = thread(cpu).last();
+    let (addr, what) = thread(cpu).last();
     if addr == 0 || functions::is_quiet(cpu) {
         return;
     }
