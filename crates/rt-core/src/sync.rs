@@ -109,11 +109,16 @@ pub(crate) fn known(addr: u64) -> Option<&'static Slot> {
 }
 
 /// Locks of one array fall into neighbouring slots, words of 4 bytes each into its own; what is known beside a word
-/// (`guards`) into the other half.
+/// (`guards`) into the other half. What finds its slot taken goes somewhere else at once: such an array has no room
+/// beside it. (Multiplicative hashing: Knuth, The Art of Computer Programming, volume 3, 6.4.)
 fn place(addr: u64, k: usize) -> &'static Slot {
-    let h = (addr >> 2 ^ addr >> 14) as usize + (addr as usize & 1) * (SLOTS / 2);
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let h = match k {
+        0 => (addr >> 2 ^ addr >> 14) as usize + (addr as usize & 1) * (SLOTS / 2),
+        _ => (addr.wrapping_mul(GOLDEN) >> 40) as usize + k,
+    };
     // SAFETY: the index is below SLOTS.
-    unsafe { TABLE.get_unchecked((h + k) % SLOTS) }
+    unsafe { TABLE.get_unchecked(h % SLOTS) }
 }
 
 /// The slot of what this process has for itself.
