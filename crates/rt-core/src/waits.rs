@@ -160,7 +160,7 @@ pub unsafe fn taken_or_given(t: *mut Live, addr: u64, from: Option<u64>, to: u64
 /// # Safety
 /// As for [`look`].
 #[inline(always)]
-unsafe fn brings_back(t: *mut Live, addr: u64, to: u64) -> bool {
+pub unsafe fn brings_back(t: *mut Live, addr: u64, to: u64) -> bool {
     // SAFETY: the thread's own cells.
     unsafe { (*t).took == addr && (*t).took_from == to }
 }

@@ -320,7 +320,7 @@ fn allocated(entered: &Entered, p: &Pending, result: u64) {
         POSIX_MEMALIGN if result as u32 == 0 => (unsafe { *(a as *const u64) }, c, 4, b),
         POSIX_MEMALIGN => return,
         VALLOC => (result, a, 6, 4096),
-        GO_MALLOC => (result, a, GO, 8),
+        GO_MALLOC => (result, a, GO, go_align(a)),
         _ => (result, a, 0, 16),
     };
     if at == 0 || size == 0 {
@@ -333,6 +333,18 @@ fn allocated(entered: &Entered, p: &Pending, result: u64) {
     let descriptor = if p.kind == GO_MALLOC { b } else { 0 };
     // SAFETY: the thread is inside the recorder: its frames are its own.
     unsafe { asked(entered, |pc| heap::described(entered, at, size, (allocator, align), descriptor, pc)) };
+}
+
+/// What Go's allocator guarantees: objects up to 512 bytes lie one after the other in spans of one size, which begin with
+/// a page; longer ones may have a header before them (`runtime/sizeclasses.go` and `malloc.go`, Go 1.22 and later).
+fn go_align(size: u64) -> u64 {
+    let class = match size {
+        0..=32 => size.next_multiple_of(8),
+        33..=256 => size.next_multiple_of(16),
+        257..=512 => size.next_multiple_of(32),
+        _ => 8,
+    };
+    1 << class.trailing_zeros().min(9)
 }
 
 /// The function that has returned was no allocation.

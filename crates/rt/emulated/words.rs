@@ -75,7 +75,9 @@ pub fn stored(cpu: u32, addr: u64, n: u64, pc: u64) {
         if !tussle_emulator_stored(pc, n, &mut to) {
             to = value(addr, n);
         }
-        let late = value(addr, n) != to && seems_held(cpu, addr, to);
+        // Another one has taken meanwhile what this thread gives back, and may have given it back, too.
+        let superseded = value(addr, n) != to || waits::brings_back(live(cpu), addr, to);
+        let late = superseded && seems_held(cpu, addr, to);
         if !late && matters(cpu, addr) {
             polled::changing(|| enter(cpu), addr, (None, to));
         }
@@ -152,7 +154,7 @@ fn in_descriptor(cpu: u32, addr: u64) -> bool {
 /// before it runs comes true. Its number plus one, or 0.
 static TURNS: [AtomicU32; MARKS] = [const { AtomicU32::new(0) }; MARKS];
 /// Looks for as long another thread may not have said what it did.
-const PATIENCE: u32 = 1 << 14;
+const PATIENCE: u32 = 1 << 16;
 
 /// Nobody waits for ever: an instruction that faults leaves its turn to the next one that tries for long.
 fn take_turn(cpu: u32, addr: u64) {
