@@ -644,7 +644,11 @@ fn given_by_another(entered: &Entered, s: &'static Slot, addr: u64, from: Option
     const READERS_UNSEEN_MAX: u64 = 2;
     const OWN_RELEASES_MIN: u64 = 16;
     holder(s).store(0, Relaxed);
-    if readers(s) != 0 {
+    // SAFETY: the state is the calling thread's, which is inside the recorder.
+    let took = unsafe { brings_back(entered.live(), addr, s.free.load(Relaxed)) };
+    // It took the word itself, before anybody knew what it is when it is free.
+    let early = took && from.is_none() && releases(s).load(Relaxed) == 0;
+    if readers(s) != 0 || early {
         return;
     }
     if is_plain_lock(s) && releases(s).load(Relaxed) >= OWN_RELEASES_MIN * (s.c.load(Relaxed) + 1) {
