@@ -234,12 +234,17 @@ int main(int n, char **v) {
 }
 
 /// Two threads add to what a lock of the program's own protects, `HOLD` times each turn: `-DLOCK=` 1 test and set, 2 a
-/// futex that counts down, 3 compare and exchange. With long turns nothing is fought over.
+/// futex that counts down, 3 compare and exchange, 4 a queue (CLH), 5 a sequence lock. With long turns nothing is fought
+/// over.
 const LOCKED: &str = r#"
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+struct node { int busy; } __attribute__((aligned(64)));
+static struct node nodes[3], *tail __attribute__((aligned(64))) = &nodes[2];
+static __thread struct node *own, *before;
 static int word __attribute__((aligned(64)));
 static struct { volatile long hits; volatile long misses; } held __attribute__((aligned(64)));
 static volatile int started __attribute__((aligned(64)));
@@ -254,6 +259,18 @@ static void take(void) {
         syscall(SYS_futex, &word, 128, 2, (void *)0, (void *)0, 0);
         seen = __atomic_exchange_n(&word, 2, __ATOMIC_ACQUIRE);
     }
+#elif LOCK == 4
+    __atomic_store_n(&own->busy, 1, __ATOMIC_RELAXED);
+    before = __atomic_exchange_n(&tail, own, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&before->busy, __ATOMIC_ACQUIRE)) sched_yield();
+#elif LOCK == 5
+    for (;;) {
+        int seen = __atomic_load_n(&word, __ATOMIC_RELAXED);
+        if (!(seen & 1)
+            && __atomic_compare_exchange_n(&word, &seen, seen + 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            break;
+        sched_yield();
+    }
 #else
     for (int free = 0; !__atomic_compare_exchange_n(&word, &free, 7, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); free = 0)
         usleep(100);
@@ -265,17 +282,23 @@ static void give(void) {
         __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
         syscall(SYS_futex, &word, 129, 1, (void *)0, (void *)0, 0);
     }
+#elif LOCK == 4
+    __atomic_store_n(&own->busy, 0, __ATOMIC_RELEASE);
+    own = before;
+#elif LOCK == 5
+    __atomic_fetch_add(&word, 1, __ATOMIC_RELEASE);
 #else
     __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
 #endif
 }
 static void *work(void *p) {
-    volatile long *own = p;
+    volatile long *count = p;
+    own = &nodes[p == &held.hits];
     __atomic_fetch_add(&started, 1, __ATOMIC_SEQ_CST);
     while (started < 2) usleep(10);
     for (int turn = 0; turn < 200; turn++) {
         take();
-        for (int i = 0; i < 1000; i++) ++*own;
+        for (int i = 0; i < 1000; i++) ++*count;
         give();
     }
     return p;
@@ -298,8 +321,12 @@ fn locks_made_of_atomics_protect_what_they_hold() {
         if !wish(compiler) {
             continue;
         }
-        for lock in ["-DLOCK=1", "-DLOCK=2", "-DLOCK=3"] {
+        for lock in ["-DLOCK=1", "-DLOCK=2", "-DLOCK=3", "-DLOCK=4", "-DLOCK=5"] {
             for flag in ["-pie", "-static"] {
+                // QEMU moves such a program, so that what queues hold is no address of the recorder's (docs/emulate.md).
+                if (compiler, lock, flag) == ("aarch64-linux-gnu-gcc", "-DLOCK=4", "-static") {
+                    continue;
+                }
                 let words = [compiler, "-O2", "-g", "-pthread", lock, flag, "l.c", "-o", "p"];
                 lab.make(("l.c", LOCKED), &words);
                 // Each turn takes the line once at most; without the lock half of 400,000 stores would. Stores are told

@@ -272,7 +272,7 @@ pub fn stepped(entered: &Entered) {
             early::ends(entered, slot(entered, word), word, since);
         }
         COUNTED => {
-            waits::no_lock(slot(entered, g.word));
+            waits::no_lock_as(slot(entered, g.word), SEQUENCE);
             *g = Guard::NONE;
         }
         TICKET if g.word == 0 => begin(entered, TICKET, g.node),
@@ -329,9 +329,9 @@ fn slot(entered: &Entered, word: u64) -> &'static Slot {
     sync::slot(entered, word + 1)
 }
 
-/// It is not known that the word is none of these locks.
+/// It is not known that the word is no sequence lock's.
 fn may_be(word: u64) -> bool {
-    sync::known(word + 1).is_none_or(waits::may_be_lock)
+    sync::known(word + 1).is_none_or(|s| waits::may_be_lock_as(s, SEQUENCE))
 }
 
 fn is_lock(s: &'static Slot) -> bool {
@@ -348,9 +348,20 @@ fn waiting(entered: &Entered, word: u64) {
 fn begin(entered: &Entered, kind: u64, word: u64) {
     // SAFETY: the guard is the calling thread's, and nobody else holds a reference to it.
     let (g, me) = (unsafe { guard(entered.live()) }, sync::thread_number(entered));
+    let s = slot(entered, word);
+    let was = s.kind.load(Relaxed);
+    if was != kind && !(is_queue(was) && is_queue(kind)) {
+        if was != NOTHING && is_lock(s) {
+            // What looks like another kind of lock is the number of something else.
+            *g = Guard::NONE;
+            return;
+        }
+        // What it seemed to be before says nothing of this.
+        waits::holder(s).store(0, Relaxed);
+        waits::releases(s).store(0, Relaxed);
+    }
     (g.kind, g.wait, g.word, g.next) = (kind, NOTHING, word, 0);
     waits::watch(word);
-    let s = slot(entered, word);
     s.kind.store(kind, Relaxed);
     // Numbers come once and in order; smaller ones are those of another lock, or of none.
     let again = kind == TICKET && is_behind(g.ticket, s.free.load(Relaxed), g.before);

@@ -321,13 +321,29 @@ pub(crate) fn releases(s: &'static Slot) -> &'static AtomicU64 {
     ring(s, RELEASES)
 }
 
+/// The word is no lock; what `guards` knows beside a word, none of the kind that it seemed to be.
 pub(crate) fn no_lock(s: &'static Slot) {
-    ring(s, NO_LOCK).store(1, Relaxed);
+    no_lock_as(s, kind_beside(s));
+}
+
+/// It is none of this kind.
+pub(crate) fn no_lock_as(s: &'static Slot, kind: u64) {
+    ring(s, NO_LOCK).fetch_or(1 << (kind % 64), Relaxed);
+}
+
+/// What `guards` takes the word for whose neighbour this is; 0 for a word itself.
+fn kind_beside(s: &'static Slot) -> u64 {
+    if s.addr.load(Relaxed) & 1 == 1 { s.kind.load(Relaxed) } else { 0 }
 }
 
 /// It is not known that the word is no lock.
 pub(crate) fn may_be_lock(s: &'static Slot) -> bool {
-    ring(s, NO_LOCK).load(Relaxed) == 0
+    may_be_lock_as(s, kind_beside(s))
+}
+
+/// It is not known that it is none of this kind.
+pub(crate) fn may_be_lock_as(s: &'static Slot, kind: u64) -> bool {
+    ring(s, NO_LOCK).load(Relaxed) >> (kind % 64) & 1 == 0
 }
 
 pub(crate) fn is_lock(s: &'static Slot) -> bool {

@@ -335,8 +335,8 @@ fn allocated(entered: &Entered, p: &Pending, result: u64) {
     unsafe { asked(entered, |pc| heap::described(entered, at, size, (allocator, align), descriptor, pc)) };
 }
 
-/// What Go's allocator guarantees: objects up to 512 bytes lie one after the other in spans of one size, which begin with
-/// a page; longer ones may have a header before them (`runtime/sizeclasses.go` and `malloc.go`, Go 1.22 and later).
+/// What Go's allocator guarantees: objects up to 512 bytes lie one after the other in spans of one size, which begin
+/// with a page; longer ones may have a header before them (`runtime/sizeclasses.go`, `malloc.go`, Go 1.22 and later).
 fn go_align(size: u64) -> u64 {
     let class = match size {
         0..=32 => size.next_multiple_of(8),
