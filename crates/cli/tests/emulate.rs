@@ -234,8 +234,8 @@ int main(int n, char **v) {
 }
 
 /// Two threads add to what a lock of the program's own protects, `HOLD` times each turn: `-DLOCK=` 1 test and set, 2 a
-/// futex that counts down, 3 compare and exchange, 4 a queue (CLH), 5 a sequence lock. With long turns nothing is fought
-/// over.
+/// futex that counts down, 3 compare and exchange, 4 a queue (CLH), 5 a sequence lock. With long turns nothing is
+/// fought over.
 const LOCKED: &str = r#"
 #include <pthread.h>
 #include <sched.h>
@@ -323,7 +323,7 @@ fn locks_made_of_atomics_protect_what_they_hold() {
         }
         for lock in ["-DLOCK=1", "-DLOCK=2", "-DLOCK=3", "-DLOCK=4", "-DLOCK=5"] {
             for flag in ["-pie", "-static"] {
-                // QEMU moves such a program, so that what queues hold is no address of the recorder's (docs/emulate.md).
+                // QEMU moves such a program: what queues hold is no address of the recorder's (docs/emulate.md).
                 if (compiler, lock, flag) == ("aarch64-linux-gnu-gcc", "-DLOCK=4", "-static") {
                     continue;
                 }
