@@ -220,14 +220,15 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, (from, to): (u64, u6
         }
         return counts;
     }
-    if step == 1 && from & 1 == 0 && (waits::is_polled(addr) || how == How::Compares && may_be(addr)) {
+    if step == 1 && from & 1 == 0 && (waits::is_polled(addr) || how == How::Compares && may_be_sequence(addr))
+    {
         *g = Guard { wait: SEQUENCE, word: addr, ticket: to, ..Guard::NONE };
         return true;
     }
     if step == 1
         && from & 1 == 1
         && g.wait == TICKET
-        && (g.word, g.ticket + 1) == (addr, from)
+        && (g.word, g.ticket.wrapping_add(1)) == (addr, from)
         && waits::is_polled(addr)
     {
         g.wait = WAS_ODD;
@@ -330,7 +331,7 @@ fn slot(entered: &Entered, word: u64) -> &'static Slot {
 }
 
 /// It is not known that the word is no sequence lock's.
-fn may_be(word: u64) -> bool {
+fn may_be_sequence(word: u64) -> bool {
     sync::known(word + 1).is_none_or(|s| waits::may_be_lock_as(s, SEQUENCE))
 }
 
