@@ -2,6 +2,7 @@
 //! the word after a long one goes on behind it, in another window, so that a thread that comes late seems to do nothing
 //! at the same time. Once the word is a lock they count as its sections, see [`proven`].
 
+use crate::locks;
 use crate::sections;
 use crate::sync::{self, HOLD_MIN, Slot};
 use crate::thread::{Entered, now, round};
@@ -60,7 +61,8 @@ pub(crate) fn proven(entered: &Entered, addr: u64) {
     }
 }
 
-/// The same at the thread's end, of all words that are locks by now. Its state may become another thread's.
+/// The same at the thread's end, of all words that are locks by now. What those protected that are none after all is
+/// forgotten. The thread's state may become another thread's.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
@@ -74,5 +76,6 @@ pub(crate) unsafe fn end(t: *mut Live) {
                 sections::unseen(t, word, false, ended);
             }
         }
+        locks::drop_of(t, waits::was_refuted);
     }
 }

@@ -220,8 +220,9 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, (from, to): (u64, u6
         }
         return counts;
     }
-    if step == 1 && from & 1 == 0 && (waits::is_polled(addr) || how == How::Compares && may_be_sequence(addr))
-    {
+    // From 0 to 1 goes what is a lock of one word, too.
+    let compares = || how == How::Compares && from != 0 && may_be_sequence(addr);
+    if step == 1 && from & 1 == 0 && (waits::is_polled(addr) || compares()) {
         *g = Guard { wait: SEQUENCE, word: addr, ticket: to, ..Guard::NONE };
         return true;
     }

@@ -120,3 +120,23 @@ unsafe fn grow(t: *mut Live, info: *mut ThreadInfo) {
         (*info).locks_bits = bits;
     }
 }
+
+/// Drops the sections of those locks of which this says so.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder and ends: what is still open is not written down.
+pub(crate) unsafe fn drop_of(t: *mut Live, none: impl Fn(u64) -> bool) {
+    // SAFETY: the thread's own table, below its size; nobody else writes to it.
+    unsafe {
+        let info = (*t).info_at as *mut ThreadInfo;
+        if (*info).locks == 0 {
+            return;
+        }
+        for k in 0..1usize << (*info).locks_bits {
+            let l = at::<Lock>((*info).locks).add(k);
+            if (*l).addr > NO_LOCK && none((*l).addr & !LOCK_SHARED) {
+                ((*l).count, (*l).sections, (*l).kept) = (0, 0, 0);
+            }
+        }
+    }
+}

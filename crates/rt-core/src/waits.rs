@@ -350,6 +350,12 @@ pub(crate) fn is_lock(s: &'static Slot) -> bool {
     may_be_lock(s) && ring(s, RELEASES).load(Relaxed) >= LOCKED_MIN
 }
 
+/// The word was taken for a lock, and was none; nor is it one of another kind.
+pub(crate) fn was_refuted(addr: u64) -> bool {
+    let is_none = |s: &'static Slot| !may_be_lock(s) && releases(s).load(Relaxed) >= LOCKED_MIN;
+    sync::known(addr).is_some_and(is_none) && !takes_turns(addr + 1)
+}
+
 /// A lock whose word is 0 when it is free: other numbers may be permits of a semaphore.
 fn is_plain_lock(s: &'static Slot) -> bool {
     is_lock(s) && s.free.load(Relaxed) == 0
@@ -496,13 +502,17 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         return;
     }
     // SAFETY: the state is the calling thread's, which is inside the recorder.
-    if unsafe { first_back(entered.live(), s, addr, to) } {
+    let back = unsafe { first_back(entered.live(), s, addr, to) };
+    if back {
         // It may have been too early for [`changing`], when nobody watched the word.
         s.free.store(to, Relaxed);
-        return ring(s, TAKEN_TO).store(from, Relaxed);
+        ring(s, TAKEN_TO).store(from, Relaxed);
     }
     if is_semaphore(s, (from, to), how) {
         return no_lock(s);
+    }
+    if back {
+        return;
     }
     // Others may have come in since `changing` looked.
     leaves_with_others(s, Some(from), to);

@@ -34,8 +34,9 @@ fn a_flag_that_anybody_clears_is_no_lock() {
     let exe = lab.build("gates", &[]);
     for one_cpu in [false, true] {
         let how = How { one_cpu, ..How::default() };
-        // Two of three stores find the line elsewhere.
-        let e = share(&lab, &exe, "dirty", 600_000.0, how);
+        // Two of three stores find the line elsewhere. On a busy machine one may come when another one is done: one of
+        // three runs must tell.
+        let e = (0..3).map(|_| share(&lab, &exe, "dirty", 600_000.0, how)).fold(0.0, f64::max);
         assert!(e > 0.4, "one CPU {one_cpu}: {e}");
     }
 }
