@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tussle_evidence::{Evidence, Object, ObjectKind, Source};
+use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::near::{also, near, near_paths};
-use tussle_model::{Aggregate, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Member, Type, TypeId, TypeTable};
 
 use crate::class::Verdicts;
-use crate::scene::holders;
 
 /// The name by which source code calls a type: its tag, or the typedef of an anonymous one.
 pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
@@ -71,28 +71,94 @@ pub(crate) fn close_to(evidence: &Evidence, name: &str) -> String {
 /// Named types with a source that hold bytes whose fight a layout may end, those with most accesses first. What one
 /// thread has for itself does not count: a runtime's tasks have more types than are looked at.
 pub(crate) fn contended_types(evidence: &Evidence, verdicts: &Verdicts) -> Vec<TypeId> {
+    const TYPES_MAX: usize = 16;
     let table = &evidence.types;
-    let mut heat: HashMap<TypeId, u64> = HashMap::new();
-    for a in evidence.accesses.iter().filter(|a| verdicts.may_gain(a.object)) {
-        let Some(ty) = evidence.objects.get(a.object as usize).and_then(|o| o.ty) else { continue };
-        *heat.entry(table.strip(ty)).or_default() += a.reads + a.writes + a.rmws;
-    }
-    let mut out: Vec<(u64, TypeId)> = table
-        .aggregates()
-        .filter(|(id, a)| {
-            a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)) && name_of(evidence, *id).is_some()
-        })
-        .filter_map(|(id, _)| {
-            if is_everywhere(evidence, id) {
-                return None;
-            }
-            let n: u64 = holders(table, id).iter().filter_map(|h| heat.get(h)).sum();
-            (n > 0).then_some((n, id))
-        })
+    let named = |id: TypeId| {
+        let own = |a: &Aggregate| a.decl.as_ref().is_some_and(|d| is_own_source(&d.file));
+        table.aggregate(id).is_some_and(own) && name_of(evidence, id).is_some()
+    };
+    let mut out: Vec<(u64, TypeId)> = heats(evidence, verdicts)
+        .into_iter()
+        .filter(|(id, heat)| heat.may_matter() && named(*id) && !is_everywhere(evidence, *id))
+        .map(|(id, heat)| (heat.accesses, id))
         .collect();
     out.sort_unstable_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
     let mut seen = HashSet::new();
-    out.into_iter().map(|o| o.1).filter(|id| seen.insert(name_of(evidence, *id))).take(16).collect()
+    out.into_iter().map(|o| o.1).filter(|id| seen.insert(name_of(evidence, *id))).take(TYPES_MAX).collect()
+}
+
+/// What was seen of one type in all objects that hold it.
+#[derive(Default)]
+struct Heat {
+    accesses: u64,
+    /// Where in it, bytes.
+    offsets: HashSet<u64>,
+    /// It is an object's type, or that of an array's elements.
+    repeats: bool,
+}
+
+impl Heat {
+    /// A part with one word that is used has no order; what surrounds it has.
+    fn may_matter(&self) -> bool {
+        self.repeats || self.offsets.len() > 1
+    }
+}
+
+/// What was seen of each struct that holds bytes whose fight a layout may end.
+fn heats(evidence: &Evidence, verdicts: &Verdicts) -> HashMap<TypeId, Heat> {
+    let table = &evidence.types;
+    let mut bytes: HashMap<(TypeId, u64), u64> = HashMap::new();
+    for a in evidence.accesses.iter().filter(|a| verdicts.may_gain(a.object)) {
+        let Some(ty) = evidence.objects.get(a.object as usize).and_then(|o| o.ty) else { continue };
+        let Some(size) = table.size(ty).filter(|size| *size > 0) else { continue };
+        let n = bytes.entry((table.strip(ty), a.offset % size)).or_default();
+        *n = n.saturating_add(a.reads + a.writes + a.rmws);
+    }
+    let mut out: HashMap<TypeId, Heat> = HashMap::new();
+    for ((ty, at), n) in bytes {
+        each_around(table, ty, at, &mut |id, at, repeats| {
+            let heat = out.entry(id).or_default();
+            heat.accesses = heat.accesses.saturating_add(n);
+            heat.offsets.insert(at);
+            heat.repeats |= repeats;
+        });
+    }
+    out
+}
+
+/// The structs that have a byte of `ty`, from the outermost one: each with the byte's offset in it, and whether it is
+/// the whole of an object or of an array's element.
+fn each_around(table: &TypeTable, ty: TypeId, at: u64, visit: &mut impl FnMut(TypeId, u64, bool)) {
+    let mut open = vec![(table.strip(ty), at, true, 0)];
+    while let Some((ty, at, repeats, depth)) = open.pop() {
+        match table.get(ty) {
+            Type::Array { elem, .. } => {
+                if let Some(size) = table.size(*elem).filter(|size| *size > 0) {
+                    open.push((table.strip(*elem), at % size, true, depth));
+                }
+            }
+            Type::Aggregate(a) => {
+                visit(ty, at, repeats);
+                if depth < DEPTH_MAX {
+                    open.extend(at_byte(table, a, at).map(|(ty, at)| (ty, at, false, depth + 1)));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The members that have a byte, and where in them it is. Structs that share it with each other, in a union, are left
+/// out: which of them an access means is not known.
+fn at_byte<'a>(table: &'a TypeTable, a: &'a Aggregate, at: u64) -> impl Iterator<Item = (TypeId, u64)> + 'a {
+    let is_struct = |m: &Member| table.aggregate(m.ty).is_some_and(|a| a.members.len() > 1);
+    let structs = || a.members.iter().filter(|m| is_struct(m)).map(|m| table.strip(m.ty));
+    let several = a.kind == AggregateKind::Union && structs().collect::<HashSet<_>>().len() > 1;
+    let known = move |m: &&Member| m.bit_size.is_none() && !(several && is_struct(m));
+    a.members.iter().filter(known).filter_map(move |m| {
+        let inside = at.checked_sub(m.offset()).filter(|at| table.size(m.ty).is_some_and(|size| *at < size));
+        inside.map(|at| (table.strip(m.ty), at))
+    })
 }
 
 /// A small part that very many structs of a kernel are made of: locks, links of lists and trees. Nobody asks to change
@@ -116,4 +182,48 @@ pub fn is_own_source(path: &str) -> bool {
     let library = ["/rustc/", "/rust/deps/"].iter().any(|f| path.starts_with(f));
     let foreign = library || FOREIGN.iter().any(|f| path.contains(f));
     !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<') && !foreign
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// `struct outer { struct s one, two[2]; union { struct s a; struct t { int x, y; } b; struct s *p; }; }`.
+    #[test]
+    fn a_byte_belongs_to_each_struct_around_it_but_for_those_that_share_it() {
+        let (mut t, s) = testing::table();
+        let int = t.iter().find(|(_, ty)| matches!(ty, Type::Base(b) if b.name == "int")).map(|i| i.0);
+        let int = int.unwrap_or(s);
+        let aggregate =
+            |kind, name, size, members| Type::Aggregate(Aggregate::new(kind, name, size, members));
+        let field = |n, ty, at| Member::field(Some(n), ty, at);
+        let other = t.push(aggregate(
+            AggregateKind::Struct,
+            Some("t"),
+            8,
+            vec![field("x", int, 0), field("y", int, 4)],
+        ));
+        let two = t.push(Type::Array { elem: s, counts: vec![Some(2)] });
+        let shared = t.push(aggregate(
+            AggregateKind::Union,
+            None,
+            24,
+            vec![field("a", s, 0), field("b", other, 0), field("n", int, 0)],
+        ));
+        let outer = t.push(aggregate(
+            AggregateKind::Struct,
+            Some("outer"),
+            96,
+            vec![field("one", s, 0), field("two", two, 24), field("u", shared, 72)],
+        ));
+        let around = |at| {
+            let mut out = Vec::new();
+            each_around(&t, outer, at, &mut |id, at, repeats| out.push((id, at, repeats)));
+            out
+        };
+        assert_eq!(around(8), [(outer, 8, true), (s, 8, false)]);
+        assert_eq!(around(24 + 24 + 4), [(outer, 52, true), (s, 4, true)]);
+        assert_eq!(around(72), [(outer, 72, true), (shared, 0, false)]);
+    }
 }

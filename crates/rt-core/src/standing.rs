@@ -171,6 +171,25 @@ pub unsafe fn creates(t: *mut Live) {
     }
 }
 
+/// The process has created a thread.
+static CREATED: AtomicU32 = AtomicU32::new(0);
+
+/// The calling thread is about to create the first thread beside it: what it did so far comes before all that follows,
+/// and is no phase that a change by the new one might end.
+///
+/// # Safety
+/// `t` is the calling thread's, whose table is empty.
+pub unsafe fn creates_first(t: *mut Live) {
+    if CREATED.swap(1, Relaxed) != 0 {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        (*t).step_vt = now(t);
+        own(t).into_iter().for_each(|s| s.done.store(0, Relaxed));
+    }
+}
+
 /// The calling thread does something, perhaps the first time.
 ///
 /// # Safety
@@ -219,6 +238,7 @@ pub fn reset_after_fork() {
     ALL.iter().for_each(|s| s.live.store(0, Relaxed));
     PLACES.store(0, Relaxed);
     WITHOUT.store(0, Relaxed);
+    CREATED.store(0, Relaxed);
 }
 
 /// The calling thread waits for what is at an address: it saw the same again, or calls what waits.
@@ -435,13 +455,14 @@ fn mostly_in_vain(s: &Standing) -> bool {
     s.with_success.load(Relaxed) <= 2 * s.in_vain.load(Relaxed) + FIRST
 }
 
-/// Accesses since the thread's clock was last joined with another one.
+/// Accesses since the thread's clock was last joined with another one; [`STEP_MIN`] if they are of many lines.
 ///
 /// # Safety
 /// `t` is the calling thread's.
 unsafe fn done(t: *mut Live) -> u64 {
+    const LINES_MAX: u32 = 48;
     // SAFETY: the thread's own cells.
-    unsafe { now(t).saturating_sub((*t).step_vt) + in_table(t, &|_| true).unwrap_or(STEP_MIN) }
+    unsafe { now(t).saturating_sub((*t).step_vt) + of_lines(t, LINES_MAX, &|_| true).unwrap_or(STEP_MIN) }
 }
 
 /// The thread has done nothing but look since its table was emptied last, which all do that begin to wait or change
@@ -481,13 +502,22 @@ unsafe fn any_look(t: *mut Live, wanted: impl Fn(u64) -> bool) -> bool {
 /// # Safety
 /// `t` is a thread's state.
 unsafe fn in_table(t: *mut Live, wanted: &dyn Fn(u64) -> bool) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    unsafe { of_lines(t, IDLE_LINES_MAX, wanted) }
+}
+
+/// The same with another number of lines that are not too many.
+///
+/// # Safety
+/// As [`in_table`].
+unsafe fn of_lines(t: *mut Live, most: u32, wanted: &dyn Fn(u64) -> bool) -> Option<u64> {
     let (mut lines, mut sum) = (0, 0);
     // SAFETY: states stay in the mapping; entries' indices are below ENTRIES, counters' below 16.
     unsafe {
         for g in 0..ENTRIES / 64 {
             let mut bits = AtomicU64::from_ptr((&raw mut (*t).used[0]).add(g)).load(Relaxed);
             lines += bits.count_ones();
-            if lines > IDLE_LINES_MAX {
+            if lines > most {
                 return None;
             }
             while bits != 0 {

@@ -231,6 +231,7 @@ pub fn creation(entered: &Entered) -> u64 {
             advance(t, vt);
             (*t).burst_vt = vt;
         }
+        standing::creates_first(t);
         standing::creates(t);
         (*t).burst_vt
     }
