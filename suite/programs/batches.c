@@ -1,8 +1,9 @@
 /* Quiet: one thread fills blocks of 16 KiB on the heap and hands them on by a queue with a mutex and conditions; the
  * others read each block many times and free it. 400 blocks of 256 lines: every line moves once per block. With 1 byte
- * of length behind the words. No layout helps: moves. */
+ * of length behind the words, two lines before the next block and what malloc keeps in front of it. No layout helps:
+ * moves. */
 #include "common.h"
-struct block { unsigned words[4096]; unsigned char used; };
+struct block { unsigned words[4096]; unsigned char used, rest[127]; };
 static struct block *queue[8];
 static int head, tail, closed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -32,7 +32,11 @@ const PARTS: &[&str] = &[
     "__libc_",
     "tcache_",
     "arena_get",
+    "__lll_lock",
 ];
+/// Instructions that the compiler keeps as functions of their own, in the program or in a library: who calls them
+/// matters.
+const OUTLINED: &str = "__aarch64_";
 /// Their variables.
 const VARIABLES: &[&str] = &["main_arena", "mp_", "free_list", "list_lock", "narenas"];
 
@@ -73,6 +77,11 @@ fn is_touched_by_it_alone(e: &Evidence, ranges: &[&Range]) -> bool {
 
 fn is_its_code(e: &Evidence, code: u32) -> bool {
     let Some(code) = e.code.get(code as usize) else { return false };
+    let outlined = code.frames.first().is_some_and(|f| f.function.starts_with(OUTLINED));
+    let code = match code.chain.first().and_then(|c| e.code.get(*c as usize)) {
+        Some(caller) if outlined => caller,
+        _ => code,
+    };
     // The library is linked without its debug information: its functions have no lines.
     let in_program = |f: &Frame| {
         // `.part.0`: cut off by the compiler.

@@ -108,10 +108,15 @@ pub fn claim<'a>(probes: usize, cell: impl Fn(usize) -> &'a AtomicU64, key: u64)
 /// kept in `ring`. The last clock of as many generations ago as the ring has cells is behind all of this one's.
 pub fn arrive(arrivals: &AtomicU64, ring: &[AtomicU64], count: u64, vt: u64) -> u64 {
     let generation = arrivals.fetch_add(1, AcqRel) / count.max(1);
+    arrive_at(ring, generation, vt);
+    generation
+}
+
+/// The same of a generation that is known.
+pub fn arrive_at(ring: &[AtomicU64], generation: u64, vt: u64) {
     if let Some(cell) = ring.get(generation as usize % ring.len().max(1)) {
         cell.fetch_max(vt, AcqRel);
     }
-    generation
 }
 
 /// The latest clock of those who came to the barrier in `generation`.

@@ -279,6 +279,13 @@ pub fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
     lockfree::arrive(&s.b, &s.ring, count, vt)
 }
 
+/// The same where the caller knows which generation of the barrier it is.
+pub fn barrier_arrive_at(entered: &Entered, addr: u64, generation: u64) {
+    standing::waits(entered, addr);
+    let vt = settle(entered);
+    lockfree::arrive_at(&slot(entered, addr).ring, generation, vt);
+}
+
 /// After the barrier: everybody goes on at the same clock.
 pub fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
     standing::all_go_on(addr);

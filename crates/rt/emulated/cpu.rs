@@ -150,6 +150,8 @@ pub struct Cpu {
     pub lets_look: bool,
     /// The word that it sleeps at, and the wake-ups before.
     pub sleeps: Option<(u64, u64)>,
+    /// The parallel region of OpenMP that it was seen in last, and the barriers that it has come to there.
+    pub team: (u64, u64),
     /// Result of the system call that it is in matters.
     pub system: crate::system::Call,
     /// Nothing of it can be recorded.
@@ -174,6 +176,7 @@ impl Cpu {
             polled: [(0, 0, 0); POLLED],
             lets_look: false,
             sleeps: None,
+            team: (0, 0),
             system: crate::system::Call::Other,
             refused: false,
         }

@@ -3,6 +3,7 @@
 
 use crate::calls::{self, caller_at};
 use crate::cpu::{Cpu, PENDING_MAX, ended, enter, live, thread};
+use crate::openmp;
 use crate::system;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use tussle_rt_core::thread::{Entered, vt_of};
@@ -41,7 +42,8 @@ fn innermost(me: &mut Cpu) -> Option<&mut Pending> {
 /// Functions of the thread library: what they do to their objects is told when they begin, as where a recorder stands
 /// in front of them, and not access by access.
 fn library(kind: u32) -> bool {
-    LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind) || [SEM_TRY, CREATE].contains(&kind)
+    let threads = LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind);
+    threads || [SEM_TRY, CREATE].contains(&kind) || (OMP_CRITICAL..=OMP_NEXT).contains(&kind)
 }
 
 /// The thread is inside of the thread library.
@@ -63,12 +65,16 @@ pub fn sleeping(cpu: u32, entered: &Entered, word: u64) -> bool {
         k if LOCKS.contains(&k) && p.before.is_none() => p.before = Some(sync::lock_contended(entered, p.args[0])),
         SEM_WAIT => awaits_post(entered, p),
         JOIN => sync::joining(entered),
+        k if p.before.is_none() && !openmp::gives(k) => {
+            p.before = openmp::lock(k, p.args[0]).map(|lock| sync::lock_contended(entered, lock));
+        }
         // Somebody else does it.
         ONCE if p.args[0] == word => p.before = None,
         _ => {}
     }
     let once = p.kind == ONCE && p.args[0] == word;
-    once || LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
+    let team = (OMP_CRITICAL..=OMP_NEXT).contains(&p.kind);
+    once || team || LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
 }
 
 /// The thread is about to wake who sleeps at a word: true if that is told here. What was to be done once is done.
@@ -145,14 +151,14 @@ pub unsafe extern "C" fn tussle_emulated_function(cpu: u32, kind: u32, args: *co
         if innermost(me).is_some_and(|p| (p.kind, p.depth, p.args[0]) == (kind, depth, a)) {
             return;
         }
-        let inside = innermost(me).is_some_and(|p| ALLOCATIONS.contains(&p.kind));
+        let inside = innermost(me).is_some_and(|p| ALLOCATIONS.contains(&p.kind) || p.kind == OMP_NEXT);
         if inside || me.pending_count >= PENDING_MAX {
             return;
         }
         let Some(entered) = enter(cpu) else { return };
         let mut p = Pending { kind, depth, args: [a, b, c], before: None };
         touched(&entered, &p, calls::caller(live(cpu)));
-        if begun(&entered, &mut p) && depth > calls::STEP {
+        if begun(&entered, me, &mut p) && depth > calls::STEP {
             me.pending[me.pending_count] = p;
             me.pending_count += 1;
         }
@@ -183,7 +189,7 @@ fn touched(entered: &Entered, p: &Pending, pc: u64) {
 }
 
 /// What the beginning of a function means; true if its result is wanted.
-fn begun(entered: &Entered, p: &mut Pending) -> bool {
+fn begun(entered: &Entered, me: &mut Cpu, p: &mut Pending) -> bool {
     let [a, b, _] = p.args;
     match p.kind {
         FREE => {
@@ -221,6 +227,9 @@ fn begun(entered: &Entered, p: &mut Pending) -> bool {
         // SAFETY: a semaphore of the program, whose first word says how often it can be taken.
         SEM_WAIT if unsafe { first_word(a) } == 0 => awaits_post(entered, p),
         SEM_POST => sync::sem_post(entered, a),
+        OMP_BARRIER => p.before = openmp::arrives(entered, me),
+        OMP_PARALLEL => openmp::opens(),
+        k if openmp::gives(k) => openmp::lock(k, a).into_iter().for_each(|lock| left(entered, lock)),
         GO_READY => {
             sync::sem_post(entered, b);
             return false;
@@ -362,6 +371,8 @@ fn ended_with(entered: &Entered, p: &Pending, result: u32) {
             sync::locked(entered, b, None);
         }
         BARRIER_WAIT => sync::barrier_leave(entered, a, p.before.unwrap_or(0)),
+        OMP_BARRIER => p.before.into_iter().for_each(|number| openmp::leaves(entered, number)),
+        OMP_PARALLEL => openmp::closes(),
         ONCE if p.before.is_some() => once::ends(entered, a),
         ONCE => once::passes(entered, a),
         GUARD_ACQUIRE if result == 0 => once::passes(entered, a),
@@ -375,6 +386,9 @@ fn ended_with(entered: &Entered, p: &Pending, result: u32) {
             // SAFETY: the thread is inside the recorder.
             let vt = by_word.unwrap_or_else(|| unsafe { vt_of(a) });
             sync::joined(entered, vt);
+        }
+        k if !openmp::gives(k) => {
+            openmp::lock(k, a).into_iter().for_each(|lock| sync::locked(entered, lock, p.before));
         }
         _ => {}
     }

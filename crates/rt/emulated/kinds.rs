@@ -48,6 +48,21 @@ pub const ONCE: u32 = 34;
 pub const GUARD_ACQUIRE: u32 = 35;
 /// It is done.
 pub const GUARD_RELEASE: u32 = 36;
+/// gcc's OpenMP: the unnamed critical section begins and ends.
+pub const OMP_CRITICAL: u32 = 37;
+pub const OMP_CRITICAL_END: u32 = 38;
+/// A part that is done in order.
+pub const OMP_ORDERED: u32 = 39;
+pub const OMP_ORDERED_END: u32 = 40;
+/// A lock, or a critical section with a name: its first argument.
+pub const OMP_LOCK: u32 = 41;
+pub const OMP_UNLOCK: u32 = 42;
+/// All of the team wait for each other.
+pub const OMP_BARRIER: u32 = 43;
+/// The next part of a loop that is done in order: waits for it, as [`OMP_ORDERED`] does, by the same code.
+pub const OMP_NEXT: u32 = 44;
+/// A team runs what the first argument is.
+pub const OMP_PARALLEL: u32 = 45;
 
 pub const ALLOCATIONS: core::ops::RangeInclusive<u32> = MALLOC..=GO_MALLOC;
 /// Functions that take or leave a lock, which is their first argument.

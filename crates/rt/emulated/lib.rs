@@ -11,6 +11,7 @@ mod calls;
 mod cpu;
 mod functions;
 mod memory;
+mod openmp;
 mod system;
 mod words;
 

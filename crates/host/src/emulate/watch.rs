@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tussle_rt::watched::*;
 
 /// Symbols and what they do.
-const FUNCTIONS: [(&str, u32); 73] = [
+const FUNCTIONS: [(&str, u32); 86] = [
     ("malloc", MALLOC),
     ("calloc", CALLOC),
     ("realloc", REALLOC),
@@ -80,11 +80,27 @@ const FUNCTIONS: [(&str, u32); 73] = [
     ("__pthread_cond_broadcast", COND_BROADCAST),
     ("__pthread_barrier_wait", BARRIER_WAIT),
     ("__pthread_join", JOIN),
+    ("GOMP_critical_start", OMP_CRITICAL),
+    ("GOMP_critical_end", OMP_CRITICAL_END),
+    ("GOMP_ordered_start", OMP_ORDERED),
+    ("GOMP_ordered_end", OMP_ORDERED_END),
+    ("GOMP_critical_name_start", OMP_LOCK),
+    ("GOMP_critical_name_end", OMP_UNLOCK),
+    ("omp_set_lock", OMP_LOCK),
+    ("omp_unset_lock", OMP_UNLOCK),
+    ("omp_set_nest_lock", OMP_LOCK),
+    ("omp_unset_nest_lock", OMP_UNLOCK),
+    ("GOMP_barrier", OMP_BARRIER),
+    ("GOMP_loop_end", OMP_BARRIER),
+    ("GOMP_sections_end", OMP_BARRIER),
     ("runtime.mallocgc", GO_MALLOC),
     ("runtime.runqput", GO_READY),
     ("runtime.execute", GO_RUN),
     ("runtime.gogo", GO_SWITCH),
 ];
+/// Symbols as they begin, of functions of gcc's OpenMP that there are for each schedule of a loop.
+const FAMILIES: [(&str, u32); 3] =
+    [("GOMP_parallel", OMP_PARALLEL), ("GOMP_loop_ordered_", OMP_NEXT), ("GOMP_loop_ull_ordered_", OMP_NEXT)];
 
 /// Names, as they begin, of code between the program and its allocator: operators of C++, Go's runtime, what Rust's
 /// compiler makes for its allocator, Rust's own libraries (crates `alloc`, `core`, `std`, `hashbrown`).
@@ -157,7 +173,8 @@ fn library(out: &mut String, path: &Path, bytes: &[u8]) -> Vec<String> {
         }
         // Go 1.26 says of functions in assembly how they are called.
         let plain = name.strip_suffix(".abi0").unwrap_or(name);
-        if let Some(f) = FUNCTIONS.iter().find(|f| f.0 == plain) {
+        let family = || FAMILIES.iter().find(|f| plain.starts_with(f.0));
+        if let Some(f) = FUNCTIONS.iter().find(|f| f.0 == plain).or_else(family) {
             at.insert(place, f.1);
         }
         if is_between(name) {
