@@ -22,6 +22,10 @@ const FUNCTIONS: &[&str] = &[
     "new_heap",
     "heap_trim",
     "detach_arena",
+    "reused_arena",
+    "get_free_list",
+    "malloc_consolidate",
+    "munmap_chunk",
 ];
 const PARTS: &[&str] = &[
     "_int_malloc",
@@ -30,6 +34,7 @@ const PARTS: &[&str] = &[
     "_int_memalign",
     "_mid_memalign",
     "__libc_",
+    "__malloc_",
     "tcache_",
     "arena_get",
     "__lll_lock",

@@ -77,6 +77,8 @@ struct Standing {
     went_on_vt: AtomicU64,
     /// 1 once it went on though nothing had changed: its looking is work, not waiting.
     looks_only: AtomicU64,
+    /// 1 while it waits in a function that returns when it has not to wait any more.
+    calls: AtomicU64,
     /// How often it went on and had nothing to do, or had.
     in_vain: AtomicU64,
     with_success: AtomicU64,
@@ -95,6 +97,7 @@ static ALL: [Standing; THREADS] = [const {
         went_on: AtomicU64::new(0),
         went_on_vt: AtomicU64::new(0),
         looks_only: AtomicU64::new(0),
+        calls: AtomicU64::new(0),
         in_vain: AtomicU64::new(0),
         with_success: AtomicU64::new(0),
         done: AtomicU64::new(0),
@@ -241,12 +244,22 @@ pub fn reset_after_fork() {
     CREATED.store(0, Relaxed);
 }
 
-/// The calling thread waits for what is at an address: it saw the same again, or calls what waits.
+/// The calling thread waits for what is at an address: it saw the same again.
 pub fn waits(entered: &Entered, addr: u64) {
+    wait(entered, addr, false);
+}
+
+/// The same by a call, so that nobody has to guess.
+pub fn waits_in_call(entered: &Entered, addr: u64) {
+    wait(entered, addr, true);
+}
+
+fn wait(entered: &Entered, addr: u64, calls: bool) {
     // SAFETY: the thread's own state.
     unsafe {
         let t = entered.live();
         let Some(s) = own(t) else { return };
+        s.calls.store(calls as u64, Relaxed);
         if s.state.load(Relaxed) == WAITS {
             s.at.store(addr, Relaxed);
             return;
@@ -438,7 +451,8 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,
         };
-        if !may_wait || s.looks_only.load(Relaxed) != 0 || !is_idle(live) {
+        let looks_only = s.looks_only.load(Relaxed) != 0 && s.calls.load(Relaxed) == 0;
+        if !may_wait || looks_only || !is_idle(live) {
             return None;
         }
         // Who waits for another word stays there; what the others come to wait for is not known yet.

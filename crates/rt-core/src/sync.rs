@@ -242,7 +242,7 @@ const END: u64 = 1;
 
 /// Before waiting for a thread's end.
 pub fn joining(entered: &Entered) {
-    standing::waits(entered, END);
+    standing::waits_in_call(entered, END);
 }
 
 /// A thread that ended at `vt` was joined.
@@ -272,7 +272,7 @@ pub fn barrier_threads(entered: &Entered, addr: u64) -> u64 {
 
 /// Before waiting at a barrier: the slot of this generation.
 pub fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
-    standing::waits(entered, addr);
+    standing::waits_in_call(entered, addr);
     let vt = settle(entered);
     let s = slot(entered, addr);
     let count = s.a.load(Relaxed);
@@ -281,7 +281,7 @@ pub fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
 
 /// The same where the caller knows which generation of the barrier it is.
 pub fn barrier_arrive_at(entered: &Entered, addr: u64, generation: u64) {
-    standing::waits(entered, addr);
+    standing::waits_in_call(entered, addr);
     let vt = settle(entered);
     lockfree::arrive_at(&slot(entered, addr).ring, generation, vt);
 }
@@ -297,7 +297,7 @@ pub fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
 
 /// Before waiting for a condition: the number of wake-ups so far.
 pub fn cond_wait_begin(entered: &Entered, addr: u64) -> u64 {
-    standing::waits(entered, addr);
+    standing::waits_in_call(entered, addr);
     let vt = settle(entered);
     let s = slot(entered, addr);
     s.waited.fetch_max(vt, AcqRel);
@@ -418,7 +418,7 @@ pub fn unlocking(entered: &Entered, addr: u64) {
 
 /// Before waiting for a semaphore that is not free.
 pub fn sem_wait_begin(entered: &Entered, addr: u64) {
-    standing::waits(entered, addr);
+    standing::waits_in_call(entered, addr);
     settle(entered);
     slot(entered, addr).c.fetch_add(1, AcqRel);
 }
