@@ -70,6 +70,11 @@ pub fn watched(addr: u64) -> bool {
     [GIVEN_BACK, POLLED].contains(&cell(addr).load(Relaxed))
 }
 
+/// Something is known of this very word.
+pub fn is_known(addr: u64) -> bool {
+    sync::known(addr).is_some()
+}
+
 /// The thread has worked for so long that a change of this word may be news to others.
 ///
 /// # Safety

@@ -112,11 +112,17 @@ impl Thread {
         (of.addr.load(Relaxed), of.what.load(Relaxed))
     }
 
+    /// The address lies on the thread's own stack.
+    #[inline(always)]
+    pub fn on_stack(&self, addr: u64) -> bool {
+        addr.wrapping_sub(self.hot.stack_lo.load(Relaxed)) < self.hot.stack_bytes.load(Relaxed)
+    }
+
     /// See [`Thread::last`].
     #[inline(always)]
     pub fn set_last(&self, pc: u64, addr: u64, what: u64) {
         self.hot.last.set(pc, addr, what);
-        if addr.wrapping_sub(self.hot.stack_lo.load(Relaxed)) >= self.hot.stack_bytes.load(Relaxed) {
+        if !self.on_stack(addr) {
             self.hot.last_outside.set(pc, addr, what);
         }
     }

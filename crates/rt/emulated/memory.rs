@@ -30,7 +30,9 @@ fn slow(thread: &Thread, addr: u64, n: u64, kind: u32, pc: u64, repeated: bool) 
     if functions::is_quiet(thread.cpu) {
         return;
     }
-    let waited = repeated || (kind != RMW && words::marked(addr));
+    // What the compiler keeps on the stack may share a word's hash: there the word itself must be known.
+    let marked = || words::marked(addr) && (!thread.on_stack(addr) || waits::is_known(addr));
+    let waited = repeated || (kind != RMW && marked());
     if waited && kind == WRITE {
         words::stored(thread.cpu, addr, n, pc);
     }

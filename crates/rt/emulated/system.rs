@@ -101,7 +101,8 @@ pub fn is_generic() -> bool {
 /// on x86-64, before it elsewhere. The program's own variables lie on the other side.
 pub fn descriptor(pointer: u64) -> core::ops::Range<u64> {
     const BEHIND_BYTES: u64 = 1024;
-    const BEFORE_BYTES: u64 = 1792;
+    // 1,856 in glibc 2.36; before it are the first frames of the thread, none of which is the program's.
+    const BEFORE_BYTES: u64 = 2048;
     match GENERIC_MACHINE.load(Relaxed) {
         true => pointer.saturating_sub(BEFORE_BYTES)..pointer,
         false => pointer..pointer.saturating_add(BEHIND_BYTES),

@@ -66,7 +66,7 @@ fn value(addr: u64, n: u64) -> u64 {
 /// The thread has stored to a marked word with the instruction before `pc`.
 #[cold]
 pub fn stored(cpu: u32, addr: u64, n: u64, pc: u64) {
-    if is_go() {
+    if is_go() || in_descriptor(cpu, addr) {
         return;
     }
     let mut to = 0;
