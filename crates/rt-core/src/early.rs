@@ -76,6 +76,12 @@ pub(crate) unsafe fn end(t: *mut Live) {
                 sections::unseen(t, word, false, ended);
             }
         }
-        locks::drop_of(t, waits::was_refuted);
+        locks::drop_of(t, was_refuted);
     }
+}
+
+/// The word was taken for a lock, and was none; nor is it one of another kind.
+fn was_refuted(addr: u64) -> bool {
+    let is_none = |s: &'static Slot| !waits::may_be_lock(s) && waits::releases(s).load(Relaxed) >= LOCKED_MIN;
+    sync::known(addr).is_some_and(is_none) && !waits::takes_turns(addr + 1)
 }

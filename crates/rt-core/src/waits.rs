@@ -355,12 +355,6 @@ pub(crate) fn is_lock(s: &'static Slot) -> bool {
     may_be_lock(s) && ring(s, RELEASES).load(Relaxed) >= LOCKED_MIN
 }
 
-/// The word was taken for a lock, and was none; nor is it one of another kind.
-pub(crate) fn was_refuted(addr: u64) -> bool {
-    let is_none = |s: &'static Slot| !may_be_lock(s) && releases(s).load(Relaxed) >= LOCKED_MIN;
-    sync::known(addr).is_some_and(is_none) && !takes_turns(addr + 1)
-}
-
 /// A lock whose word is 0 when it is free: other numbers may be permits of a semaphore.
 fn is_plain_lock(s: &'static Slot) -> bool {
     is_lock(s) && s.free.load(Relaxed) == 0

@@ -1,5 +1,5 @@
-//! OpenMP as gcc's library does it, by the functions that compiled code calls: critical sections, parts that are done in
-//! order, locks, and barriers of a team. The library's own words are not looked at meanwhile.
+//! OpenMP as gcc's library does it, by the functions that compiled code calls: critical sections, parts that are done
+//! in order, locks, and barriers of a team. The library's own words are not looked at meanwhile.
 
 use crate::cpu::Cpu;
 use core::sync::atomic::{AtomicU64, Ordering::*};
