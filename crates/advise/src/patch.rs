@@ -35,6 +35,7 @@ pub mod scope;
 mod size;
 pub mod split;
 pub mod spread;
+mod strides;
 mod told;
 mod unified;
 pub mod unit;

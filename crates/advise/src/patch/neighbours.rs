@@ -6,7 +6,7 @@ use super::member::declared;
 use super::names::places_of;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
-use super::overlay::Overlay;
+use super::overlay::{Over, Overlay};
 use super::scan::is_typeof;
 use crate::edit::{Edit, Spot};
 
@@ -46,7 +46,10 @@ impl<'f> Order<'f> {
     /// The first use that counts on the order and the distances of today: its place, and a sentence.
     pub(super) fn in_file(&self, objects: &Objects<'_, '_>) -> Option<(usize, String)> {
         let reorders = self.edits.iter().any(Edit::reorders);
-        let aligned: Vec<usize> = self.aligned().map(|at| at.unwrap_or(usize::MAX)).collect();
+        let mut aligned: Vec<usize> = self.aligned().map(|at| at.unwrap_or(usize::MAX)).collect();
+        // Elements that part: what is behind the last member moves, and that is the next object.
+        let parts = self.edits.iter().any(|e| matches!(e, Edit::Element { .. }));
+        aligned.extend(parts.then_some(self.members.len()));
         if !reorders && aligned.is_empty() {
             return None;
         }
@@ -56,7 +59,9 @@ impl<'f> Order<'f> {
             let grouped = || uses.group(i).filter(|g| self.parts(g.0, g.1)).map(|g| g.2);
             let how = uses.at(i).or_else(grouped).or_else(|| {
                 let (over, how) = overlay.at(i)?;
-                self.changes(over.prefix(&self.members, self.files, objects.names())).then_some(how)
+                let numbers = parts && matches!(over, Over::Numbers);
+                let prefix = || over.prefix(&self.members, self.files, objects.names());
+                (numbers || self.changes(prefix())).then_some(how)
             })?;
             Some((i, how))
         })
@@ -483,6 +488,12 @@ impl Uses<'_, '_, '_> {
         let behind = objects.text(last + 1 + usize::from(own));
         let call =
             own && first >= 2 && objects.code.is_word(first - 2) && objects.text(first - 2) != "return";
+        // `(&x->a)[1]` of an object that stays as it is.
+        let index = (own && behind == "[").then(|| objects.text(last + 3).parse::<usize>().ok()).flatten();
+        let at = self.members.iter().position(|m| m == member).unwrap_or(0);
+        if !self.reorders && index.is_some_and(|n| self.aligned.iter().all(|&a| at + n < a || a <= at)) {
+            return None;
+        }
         let arrow = behind == "-" && objects.text(last + 2 + usize::from(own)) == ">";
         let steps = self.steps(member, first, i);
         // Casts make addresses numbers for many ends: what is subtracted must be of this type, too.

@@ -184,7 +184,7 @@ fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
 }
 
 /// One past the operand of `sizeof` at `i`, if that is the type, an object or an array of them.
-fn measured(objects: &Objects<'_, '_>, i: usize) -> Option<usize> {
+pub(super) fn measured(objects: &Objects<'_, '_>, i: usize) -> Option<usize> {
     let parentheses = objects.text(i + 1) == "(";
     let end = if parentheses { objects.code.closing(i + 1)? + 1 } else { objects.code.operand_end(i + 1) };
     let (from, to) = if parentheses { (i + 2, end - 1) } else { (i + 1, end) };

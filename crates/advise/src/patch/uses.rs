@@ -12,6 +12,7 @@ use super::objects::Objects;
 use super::overlay::Overlay;
 use super::passed::Passed;
 use super::size;
+use super::strides;
 use super::{Refusal, body::Source};
 use crate::edit::Edit;
 
@@ -69,6 +70,8 @@ pub struct Uses<'f> {
     order: Option<Order<'f>>,
     /// Objects become whole cache lines.
     whole: bool,
+    /// Neighbours in an array part.
+    parts: bool,
     /// Its alignment may change.
     aligns: bool,
     files: &'f [(&'f str, &'f str)],
@@ -81,9 +84,11 @@ impl<'f> Uses<'f> {
         let names = init::names_of(name, files);
         let mut held = Held::of(&names, files);
         held.passed = Passed::of(&names, &held, files);
-        let displaced = edits.filter(|edits| edits.iter().any(Edit::displaces));
+        let element = |e: &Edit| matches!(e, Edit::Element { .. });
+        let displaced = edits.filter(|edits| edits.iter().any(|e| e.displaces() || element(e)));
+        let parts = edits.is_some_and(|edits| edits.iter().any(element));
         let order = displaced.map(|edits| Order::new(name, edits, files));
-        let whole = edits.is_some_and(|edits| edits.iter().all(|e| matches!(e, Edit::Element { .. })));
+        let whole = edits.is_some_and(|edits| edits.iter().all(element));
         let pads = |e: &Edit| matches!(e, Edit::Pad { .. } | Edit::Move { .. } | Edit::Swap { .. });
         let aligns = edits.is_none_or(|edits| !edits.iter().all(pads));
         let outer = held.holders(files);
@@ -107,6 +112,7 @@ impl<'f> Uses<'f> {
             curious,
             order,
             whole,
+            parts,
             aligns,
             files,
             names,
@@ -157,7 +163,9 @@ impl<'f> Uses<'f> {
         let seen = |(i, how)| self.seen(objects.code.line(i), how, place);
         if ask.size {
             let generic = || generic::in_file(objects, &self.curious, true);
-            found[5] = size::in_file(objects, self.files, self.whole, self.aligns).or_else(generic).map(seen);
+            let strides = || strides::in_file(objects, self.files).filter(|_| self.parts);
+            let sized = size::in_file(objects, self.files, self.whole, self.aligns);
+            found[5] = sized.or_else(generic).or_else(strides).map(seen);
         }
         if !ask.layout {
             return;

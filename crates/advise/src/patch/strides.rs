@@ -1,0 +1,133 @@
+//! Uses that go from one object of an array to the next by bytes: copies of a whole array whose size is not that of its
+//! objects, numbers made of addresses, distances in bytes. Where elements part they meet something else.
+
+use super::objects::Objects;
+use super::scan::is_number_type;
+use super::size::measured;
+
+/// Functions that are told a size, of all of it or of one element.
+const SIZED: [&str; 16] = [
+    "memcpy", "memmove", "memset", "memcmp", "bcmp", "mempcpy", "qsort", "qsort_r", "bsearch", "lfind",
+    "write", "read", "fwrite", "fread", "send", "recv",
+];
+
+/// Types of numbers that hold an address.
+const ADDRESSES: [&str; 6] = ["uintptr_t", "intptr_t", "size_t", "ptrdiff_t", "uint64_t", "long"];
+
+/// The first such use: its place, and a sentence.
+pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
+    (1..objects.code.len()).find_map(|i| {
+        let how = numbered(objects, i).or_else(|| distant(objects, i)).or_else(|| sized(objects, i, files));
+        Some((i, how?))
+    })
+}
+
+/// `(uintptr_t)gates`, unless that is asked for its alignment alone.
+fn numbered(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let close = match objects.text(i) {
+        "(" => objects.code.closing(i)?,
+        "reinterpret_cast" => objects.code.matching(i + 1, ["<", ">"], 12)?,
+        _ => return None,
+    };
+    let words = i + 1..close;
+    let number =
+        words.clone().any(|j| ADDRESSES.contains(&objects.text(j)) || is_number_type(objects.text(j)));
+    let pointer = words.clone().any(|j| objects.text(j) == "*");
+    let ours = objects.address(close + 1)?;
+    let masked = matches!(objects.text(ours), "&" | "%") || matches!(objects.text(ours + 1), "&" | "%");
+    (number && !pointer && words.len() < 6 && !masked).then(|| "its address becomes a number".into())
+}
+
+/// `(char *)&gates[3] - (char *)gates`
+fn distant(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let cast = objects.cast(i).filter(|_| objects.text(i) == "(")?;
+    let next = objects.cast(cast.end + 1).filter(|_| objects.text(cast.end) == "-")?;
+    (next.end > cast.end).then(|| "bytes between two objects are counted".into())
+}
+
+/// `memcpy(image, gates, sizeof(image))`, `qsort(gates, 4, 16, by)`, `hash(gates, 64)`: a size that does not come from
+/// the type's.
+fn sized(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<String> {
+    let name = objects.text(i);
+    let code = &objects.code;
+    if !code.is_word(i) || objects.text(i + 1) != "(" || !code.is_in_function(i) {
+        return None;
+    }
+    let arguments = objects.arguments(i + 1);
+    let given = arguments.iter().position(|&a| objects.is_address(a))?;
+    let own = |&(from, to): &(usize, usize)| {
+        (from..to).any(|j| objects.text(j) == "sizeof" && measured(objects, j).is_some())
+    };
+    let digits = |&(from, to): &(usize, usize)| {
+        let number = |j: usize| objects.text(j).trim_end_matches(['u', 'U', 'l', 'L']).parse::<u64>();
+        (from..to).any(|j| objects.text(j) == "sizeof" || number(j).is_ok_and(|n| n >= 8))
+    };
+    let others = || arguments.iter().enumerate().filter(|a| a.0 != given).map(|a| a.1);
+    let known = SIZED.contains(&name);
+    let untyped = || files.iter().any(|f| takes_bytes(f.1, name));
+    if others().any(own) || !(known || untyped()) {
+        return None;
+    }
+    others().any(digits).then(|| format!("{name}() is told a size that is not made of its own"))
+}
+
+/// The text defines or declares a function of this name with a parameter that points to bytes or to anything.
+fn takes_bytes(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let behind = text[at + name.len()..].trim_start();
+        let Some(list) = behind.strip_prefix('(').and_then(|b| b.split(')').next()) else { return false };
+        let untyped = |p: &str| {
+            p.contains('*')
+                && ["void", "char", "uint8_t", "u8"].iter().any(|w| p.split([' ', '*']).any(|x| x == *w))
+        };
+        list.split(',').any(untyped)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::edit::Edit;
+    use crate::patch::uses::{Ask, check};
+
+    const GATES: &str = "struct gate { uint64_t passed, weight; };\nstruct gate gates[4];\n";
+
+    fn holds(edit: &str, code: &str) -> bool {
+        let edits: Vec<Edit> = vec![edit.parse().unwrap()];
+        let text = format!("{GATES}{code}\n");
+        check("gate", Some(&edits), Ask::LAYOUT, &[("g.c", &text)]).is_ok()
+    }
+
+    #[test]
+    fn what_walks_an_array_by_bytes_is_refused() {
+        for code in [
+            "long f(void) { memcpy(image, gates, sizeof(image)); return image[0]; }",
+            "void f(void) { memset(gates, 0, 4 * 2 * sizeof(uint64_t)); }",
+            "void f(void) { qsort(gates, 4, 16, by); }",
+            "unsigned hash(const void *p, unsigned n);\nunsigned f(void) { return hash(gates, 64); }",
+            "long f(struct gate *g) { return ((uintptr_t)g - (uintptr_t)gates) >> 4; }",
+            "long f(void) { uintptr_t base = (uintptr_t)gates; return base; }",
+            "long f(void) { return ((char *)&gates[3] - (char *)gates) / 16; }",
+            "long f(void) { const void *all = gates; const uint64_t *word = all; return word[2]; }",
+            "union all { struct gate g[4]; uint64_t words[8]; };",
+            "long f(void) { const uint64_t *p = &gates[0].passed; return p[2]; }",
+        ] {
+            assert!(!holds("element=64", &code.replace("\\\n", "\n")), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_counts_objects_is_not() {
+        for code in [
+            "void f(void) { qsort(gates, 4, sizeof gates[0], by); memset(gates, 0, sizeof(gates)); }",
+            "void f(void) { qsort(gates, 4, sizeof(struct gate), by); }",
+            "void start(struct gate *g, int n);\nvoid f(void) { start(gates, 16); }",
+            "long f(void) { return ((uintptr_t)gates & 63) == 0; }",
+            "void f(struct gate *g) { memset(g, 0, sizeof(*g)); g->passed++; }",
+            "long f(void) { long n = 0; for (struct gate *g = gates; g < gates + 4; g++) n += g->weight; return n; }",
+            "void *run(void *arg) { struct gate *g = arg; g->passed++; return 0; }\n\\
+             void f(void) { pthread_create(&t[1], 0, run, &gates[1]); }",
+        ] {
+            assert!(holds("element=64", &code.replace("\\\n", "\n")), "{code}");
+        }
+    }
+}
