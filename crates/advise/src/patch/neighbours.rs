@@ -6,7 +6,7 @@ use super::member::declared;
 use super::names::places_of;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
-use super::overlay::{Over, Overlay};
+use super::overlay::Overlay;
 use super::scan::is_typeof;
 use crate::edit::{Edit, Spot};
 
@@ -59,7 +59,7 @@ impl<'f> Order<'f> {
             let grouped = || uses.group(i).filter(|g| self.parts(g.0, g.1)).map(|g| g.2);
             let how = uses.at(i).or_else(grouped).or_else(|| {
                 let (over, how) = overlay.at(i)?;
-                let numbers = parts && matches!(over, Over::Numbers);
+                let numbers = parts && over.is_numbers();
                 let prefix = || over.prefix(&self.members, self.files, objects.names());
                 (numbers || self.changes(prefix())).then_some(how)
             })?;

@@ -262,10 +262,12 @@ impl<'s, 'a> Objects<'s, 'a> {
             return (self.address(i + 1)? == close).then_some(close + 1);
         }
         let taken = self.text(i) == "&";
-        let mut at = i + usize::from(taken);
+        let first = i + usize::from(taken);
+        let mut at = first;
         while self.text(at) == "(" && taken {
             at += 1;
         }
+        let opened = at - first;
         if self.text(at) == "this" && !taken && self.text(at + 1) != "-" {
             return self.is_method(at).then_some(at + 1);
         }
@@ -289,6 +291,9 @@ impl<'s, 'a> Objects<'s, 'a> {
                 return None;
             }
         }
+        // `&(x)`
+        let whole = end == last + 1;
+        end += (0..opened).take_while(|n| self.text(end + n) == ")").count();
         let member = self.text(end) == "." || (self.text(end) == "-" && self.text(end + 1) == ">");
         let member_of = last > 0 && matches!(self.text(last - 1), "." | ">") && self.is_access(last);
         let pointer = taken
@@ -297,7 +302,7 @@ impl<'s, 'a> Objects<'s, 'a> {
                 false => self.is_pointer(last),
             };
         // `&p`: the bytes of a pointer.
-        let of_pointer = taken && end == last + 1 && !member_of && self.is_declared_pointer(last);
+        let of_pointer = taken && whole && !member_of && self.is_declared_pointer(last);
         (!member && self.text(end) != "(" && pointer && !of_pointer).then_some(end)
     }
 

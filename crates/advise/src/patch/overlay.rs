@@ -5,6 +5,7 @@ use super::body::{bodies_in, statements};
 use super::bytes::is_number;
 use super::neighbours::{Member, members_in};
 use super::objects::{Objects, Pointee, is_scalar};
+use super::scan::is_number_type;
 
 /// Functions that read a string where their arguments point to.
 const STRINGS: [&str; 14] = [
@@ -38,6 +39,15 @@ pub(super) enum Over {
 }
 
 impl Over {
+    /// Numbers, of whatever name.
+    pub(super) fn is_numbers(&self) -> bool {
+        match self {
+            Over::Numbers => true,
+            Over::Type(name) => is_number_type(name),
+            Over::First | Over::Like(_) => false,
+        }
+    }
+
     /// How many of the first members it counts on.
     pub(super) fn prefix(&self, own: &[Member], files: &[(&str, &str)], names: &[String]) -> usize {
         let other = match self {
@@ -272,7 +282,8 @@ impl Overlay<'_, '_, '_> {
                 words.iter().position(|w| !matches!(*w, "struct" | "const" | "volatile")).unwrap_or(0);
             let word = words.get(first).copied().unwrap_or("");
             let named = objects.is_name(objects.code.place_of(statement.first) + first);
-            if words.contains(&"*") {
+            // `words[2 * LANES]` is no pointer.
+            if words.iter().take_while(|w| **w != "[").any(|w| *w == "*") {
                 (pointed, numbers) = (pointed || named, numbers || is_scalar(word) && word != "char");
             } else if named {
                 ours = true;

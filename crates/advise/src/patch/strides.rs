@@ -1,6 +1,7 @@
 //! Uses that go from one object of an array to the next by bytes: copies of a whole array whose size is not that of its
 //! objects, numbers made of addresses, distances in bytes. Where elements part they meet something else.
 
+use super::neighbours::macro_text;
 use super::objects::Objects;
 use super::scan::is_number_type;
 use super::size::measured;
@@ -17,8 +18,9 @@ const ADDRESSES: [&str; 6] = ["uintptr_t", "intptr_t", "size_t", "ptrdiff_t", "u
 /// The first such use: its place, and a sentence.
 pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
     (1..objects.code.len()).find_map(|i| {
-        let how = numbered(objects, i).or_else(|| distant(objects, i)).or_else(|| sized(objects, i, files));
-        Some((i, how?))
+        let told = || sized(objects, i, files).or_else(|| given(objects, i, files));
+        let how = numbered(objects, i).or_else(|| distant(objects, i)).or_else(|| viewed(objects, i));
+        Some((i, how.or_else(told)?))
     })
 }
 
@@ -43,6 +45,50 @@ fn distant(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let cast = objects.cast(i).filter(|_| objects.text(i) == "(")?;
     let next = objects.cast(cast.end + 1).filter(|_| objects.text(cast.end) == "-")?;
     (next.end > cast.end).then(|| "bytes between two objects are counted".into())
+}
+
+/// `void *all = gates; .. static_cast<const char *>(all)`
+fn viewed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let close = objects.code.matching(i + 1, ["<", ">"], 12).filter(|_| objects.text(i) == "static_cast")?;
+    let number = (i + 2..close).any(|j| is_number_type(objects.text(j)));
+    let (variable, (from, to)) = (objects.text(close + 2), objects.function(i));
+    let kept = |&&j: &&usize| {
+        let void = objects.text(j - 1) == "*" && objects.text(j - 2) == "void";
+        (from..to).contains(&j) && void && objects.text(j + 1) == "=" && objects.address(j + 2).is_some()
+    };
+    let pointer = objects.text(close - 1) == "*" && objects.text(close + 3) == ")";
+    (number && pointer && objects.code.places(variable).iter().find(kept).is_some())
+        .then(|| "a void pointer to it becomes one to numbers".into())
+}
+
+/// `words(gates)` of a function that gives back what it is given as numbers; `CHUNK(gates)` of a macro that keeps an
+/// address beside a size.
+fn given(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<String> {
+    let name = objects.text(i);
+    if !objects.code.is_word(i) || objects.text(i + 1) != "(" {
+        return None;
+    }
+    if !objects.arguments(i + 1).iter().any(|&a| objects.is_address(a) || objects.is_object(a.0)) {
+        return None;
+    }
+    let table = |text: &str| {
+        let body = text.split_once(')').map_or("", |(_, body)| body.trim_start());
+        body.starts_with('{') && body.contains("sizeof")
+    };
+    if files.iter().find_map(|f| macro_text(f.1, name)).is_some_and(table) {
+        return Some(format!("{name}() keeps its address beside its size"));
+    }
+    let numbers = |f: &(&str, &str)| takes_bytes(f.1, name) && gives_numbers(f.1, name);
+    files.iter().any(numbers).then(|| format!("{name}() gives it back as numbers"))
+}
+
+/// The text defines or declares a function of this name that returns a pointer to numbers.
+fn gives_numbers(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].trim_end();
+        let pointee = before.strip_suffix('*').map(str::trim_end);
+        pointee.and_then(|p| p.rsplit([' ', '\n', '\t', ';', '}']).next()).is_some_and(is_number_type)
+    })
 }
 
 /// `memcpy(image, gates, sizeof(image))`, `qsort(gates, 4, 16, by)`, `hash(gates, 64)`: a size that does not come from
@@ -109,6 +155,10 @@ mod tests {
             "long f(void) { return ((char *)&gates[3] - (char *)gates) / 16; }",
             "long f(void) { const void *all = gates; const uint64_t *word = all; return word[2]; }",
             "union all { struct gate g[4]; uint64_t words[8]; };",
+            "union all { struct gate g[N]; unsigned char raw[16 * N]; };",
+            "static const uint64_t *words(const void *p) { return p; }\nlong f(void) { return words(gates)[2]; }",
+            "#define CHUNK(x) { &(x), sizeof(x) }\nstatic const struct chunk all[] = { CHUNK(gates) };",
+            "void f(void) { const void *all = gates; out.write(static_cast<const char *>(all), 64); }",
             "long f(void) { const uint64_t *p = &gates[0].passed; return p[2]; }",
         ] {
             assert!(!holds("element=64", &code.replace("\\\n", "\n")), "{code}");
