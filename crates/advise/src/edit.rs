@@ -109,6 +109,11 @@ impl Edit {
         )
     }
 
+    /// Whether it does nothing but part the elements of an array.
+    pub fn parts_elements(&self) -> bool {
+        matches!(self, Edit::Element { .. } | Edit::Pad { .. })
+    }
+
     /// Whether members get other offsets: by another order, or by alignment, which opens gaps.
     pub fn displaces(&self) -> bool {
         self.reorders() || matches!(self, Edit::Align { .. } | Edit::Spread { .. })

@@ -48,16 +48,19 @@ impl<'f> Order<'f> {
         let reorders = self.edits.iter().any(Edit::reorders);
         let mut aligned: Vec<usize> = self.aligned().map(|at| at.unwrap_or(usize::MAX)).collect();
         // Elements that part: what is behind the last member moves, and that is the next object.
-        let parts = self.edits.iter().any(|e| matches!(e, Edit::Element { .. }));
-        aligned.extend(parts.then_some(self.members.len()));
-        if !reorders && aligned.is_empty() {
+        let element = self.edits.iter().any(|e| matches!(e, Edit::Element { .. }));
+        let parts = self.edits.iter().any(Edit::parts_elements);
+        aligned.extend(element.then_some(self.members.len()));
+        let moves = reorders || !aligned.is_empty();
+        if !moves && !parts {
             return None;
         }
         let uses = Uses { objects, members: &self.members, files: self.files, reorders, aligned };
         let overlay = Overlay { objects, members: &self.members, files: self.files };
         (0..objects.code.len()).find_map(|i| {
             let grouped = || uses.group(i).filter(|g| self.parts(g.0, g.1)).map(|g| g.2);
-            let how = uses.at(i).or_else(grouped).or_else(|| {
+            let moved = || uses.at(i).or_else(grouped);
+            let how = moves.then(moved).flatten().or_else(|| {
                 let (over, how) = overlay.at(i)?;
                 let numbers = parts && over.is_numbers();
                 let prefix = || over.prefix(&self.members, self.files, objects.names());
