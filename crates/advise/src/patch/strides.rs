@@ -24,7 +24,7 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Opti
     })
 }
 
-/// `(uintptr_t)gates`, unless that is asked for its alignment alone.
+/// `((uintptr_t)g - base) >> 4`, `base = (uintptr_t)gates`; to ask for its alignment is fine.
 fn numbered(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let close = match objects.text(i) {
         "(" => objects.code.closing(i)?,
@@ -37,14 +37,25 @@ fn numbered(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let pointer = words.clone().any(|j| objects.text(j) == "*");
     let ours = objects.address(close + 1)?;
     let masked = matches!(objects.text(ours), "&" | "%") || matches!(objects.text(ours + 1), "&" | "%");
-    (number && !pointer && words.len() < 6 && !masked).then(|| "its address becomes a number".into())
+    let kept = matches!(objects.text(i - 1), "=" | "return");
+    let (start, end) = objects.code.statement(i);
+    let counted = (start..end).any(|j| match objects.text(j) {
+        "-" => objects.text(j + 1) != ">",
+        "<" | ">" => objects.text(j + 1) == objects.text(j),
+        word => word == "/",
+    });
+    let becomes = number && !pointer && words.len() < 6 && !masked && (kept || counted);
+    becomes.then(|| "its address becomes a number".into())
 }
 
 /// `(char *)&gates[3] - (char *)gates`
 fn distant(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let cast = objects.cast(i).filter(|_| objects.text(i) == "(")?;
     let next = objects.cast(cast.end + 1).filter(|_| objects.text(cast.end) == "-")?;
-    (next.end > cast.end).then(|| "bytes between two objects are counted".into())
+    let behind = (objects.text(next.end), objects.text(next.end + 1));
+    // `> 0` asks for the order alone.
+    let compared = matches!(behind.0, "<" | ">" | "=" | "!") && behind.0 != behind.1;
+    (!compared).then(|| "bytes between two objects are counted".into())
 }
 
 /// `void *all = gates; .. static_cast<const char *>(all)`
@@ -102,11 +113,14 @@ fn sized(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<
     let arguments = objects.arguments(i + 1);
     let given = arguments.iter().position(|&a| objects.is_address(a))?;
     let own = |&(from, to): &(usize, usize)| {
-        (from..to).any(|j| objects.text(j) == "sizeof" && measured(objects, j).is_some())
+        let ours = |j: usize| measured(objects, j).is_some() || objects.measures(j, to);
+        (from..to).any(|j| objects.text(j) == "sizeof" && ours(j))
     };
     let digits = |&(from, to): &(usize, usize)| {
         let number = |j: usize| objects.text(j).trim_end_matches(['u', 'U', 'l', 'L']).parse::<u64>();
-        (from..to).any(|j| objects.text(j) == "sizeof" || number(j).is_ok_and(|n| n >= 8))
+        // `sizeof(void *)` is a pointer's.
+        let pointer = objects.text(to - 1) == ")" && objects.text(to - 2) == "*";
+        !pointer && (from..to).any(|j| objects.text(j) == "sizeof" || number(j).is_ok_and(|n| n >= 8))
     };
     let others = || arguments.iter().enumerate().filter(|a| a.0 != given).map(|a| a.1);
     let known = SIZED.contains(&name);
@@ -170,8 +184,15 @@ mod tests {
         for code in [
             "void f(void) { qsort(gates, 4, sizeof gates[0], by); memset(gates, 0, sizeof(gates)); }",
             "void f(void) { qsort(gates, 4, sizeof(struct gate), by); }",
+            "void f(struct gate *g) { memcpy(&gates[0].passed, &g->weight, sizeof(g->weight)); }",
+            "long f(void) { return (char *)&gates[1] - (char *)&gates[0] > 0; }",
+            "void f(void) { struct gate t[3] = { { 0 } }, *h = malloc(sizeof(*h)), copy;\n\
+             memcpy(&copy, h, sizeof(copy)); }",
+            "void f(struct gate *g) { memcpy(g, &gates[1], sizeof(*g)); }",
+            "void f(struct gate *g) { struct gate t[3], *h = g; void *k; memcpy(&k, &h, sizeof(void *)); }",
             "void start(struct gate *g, int n);\nvoid f(void) { start(gates, 16); }",
             "long f(void) { return ((uintptr_t)gates & 63) == 0; }",
+            "long f(struct gate *g) { return ((size_t)g | (size_t)gates) % 64; }",
             "void f(struct gate *g) { memset(g, 0, sizeof(*g)); g->passed++; }",
             "long f(void) { long n = 0; for (struct gate *g = gates; g < gates + 4; g++) n += g->weight; return n; }",
             "void *run(void *arg) { struct gate *g = arg; g->passed++; return 0; }\n\\
