@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// `struct outer { struct s one, two[2]; union { struct s a; struct t { int x, y; } b; struct s *p; }; }`.
+    /// `struct outer { struct s one, two[2]; union { struct s a; struct t { int x, y; } b; int n; } u; }`.
     #[test]
     fn a_byte_belongs_to_each_struct_around_it_but_for_those_that_share_it() {
         let (mut t, s) = testing::table();

@@ -43,7 +43,7 @@ fn innermost(me: &mut Cpu) -> Option<&mut Pending> {
 /// in front of them, and not access by access.
 fn library(kind: u32) -> bool {
     let threads = LOCKS.contains(&kind) || (COND_WAIT..=JOIN).contains(&kind);
-    threads || [SEM_TRY, CREATE].contains(&kind) || (OMP_CRITICAL..=OMP_NEXT).contains(&kind)
+    threads || [SEM_TRY, CREATE].contains(&kind) || OMP_WAITS.contains(&kind)
 }
 
 /// The thread is inside of the thread library.
@@ -65,16 +65,16 @@ pub fn sleeping(cpu: u32, entered: &Entered, word: u64) -> bool {
         k if LOCKS.contains(&k) && p.before.is_none() => p.before = Some(sync::lock_contended(entered, p.args[0])),
         SEM_WAIT => awaits_post(entered, p),
         JOIN => sync::joining(entered),
-        k if p.before.is_none() && !openmp::gives(k) => {
-            p.before = openmp::lock(k, p.args[0]).map(|lock| sync::lock_contended(entered, lock));
-        }
         // Somebody else does it.
         ONCE if p.args[0] == word => p.before = None,
+        k if OMP_WAITS.contains(&k) && p.before.is_none() => {
+            p.before = openmp::taken(k, p.args[0]).map(|lock| sync::lock_contended(entered, lock));
+        }
         _ => {}
     }
     let once = p.kind == ONCE && p.args[0] == word;
-    let team = (OMP_CRITICAL..=OMP_NEXT).contains(&p.kind);
-    once || team || LOCKS.contains(&p.kind) || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
+    let waits = LOCKS.contains(&p.kind) || OMP_WAITS.contains(&p.kind);
+    once || waits || [SEM_WAIT, COND_WAIT, BARRIER_WAIT, JOIN].contains(&p.kind)
 }
 
 /// The thread is about to wake who sleeps at a word: true if that is told here. What was to be done once is done.
@@ -229,7 +229,7 @@ fn begun(entered: &Entered, me: &mut Cpu, p: &mut Pending) -> bool {
         SEM_POST => sync::sem_post(entered, a),
         OMP_BARRIER => p.before = openmp::arrives(entered, me),
         OMP_PARALLEL => openmp::opens(),
-        k if openmp::gives(k) => openmp::lock(k, a).into_iter().for_each(|lock| left(entered, lock)),
+        k if OMP_WAITS.contains(&k) => openmp::given(k, a).into_iter().for_each(|lock| left(entered, lock)),
         GO_READY => {
             sync::sem_post(entered, b);
             return false;
@@ -387,8 +387,8 @@ fn ended_with(entered: &Entered, p: &Pending, result: u32) {
             let vt = by_word.unwrap_or_else(|| unsafe { vt_of(a) });
             sync::joined(entered, vt);
         }
-        k if !openmp::gives(k) => {
-            openmp::lock(k, a).into_iter().for_each(|lock| sync::locked(entered, lock, p.before));
+        k if OMP_WAITS.contains(&k) => {
+            openmp::taken(k, a).into_iter().for_each(|lock| sync::locked(entered, lock, p.before));
         }
         _ => {}
     }

@@ -67,3 +67,5 @@ pub const OMP_PARALLEL: u32 = 45;
 pub const ALLOCATIONS: core::ops::RangeInclusive<u32> = MALLOC..=GO_MALLOC;
 /// Functions that take or leave a lock, which is their first argument.
 pub const LOCKS: core::ops::RangeInclusive<u32> = MUTEX_LOCK..=SPIN_UNLOCK;
+/// Functions of gcc's OpenMP that take or give a lock, or wait for others.
+pub const OMP_WAITS: core::ops::RangeInclusive<u32> = OMP_CRITICAL..=OMP_NEXT;

@@ -22,19 +22,25 @@ static TEAM: AtomicU64 = AtomicU64::new(0);
 static REGIONS: AtomicU64 = AtomicU64::new(0);
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
-/// What is taken or given by a function of this kind.
-pub fn lock(kind: u32, argument: u64) -> Option<u64> {
+/// The lock that a function of this kind takes.
+pub fn taken(kind: u32, argument: u64) -> Option<u64> {
     match kind {
-        OMP_CRITICAL | OMP_CRITICAL_END => Some(&raw const UNNAMED as u64),
-        OMP_ORDERED | OMP_ORDERED_END => Some(&raw const IN_ORDER as u64),
-        OMP_LOCK | OMP_UNLOCK => Some(argument),
+        OMP_CRITICAL => Some(&raw const UNNAMED as u64),
+        OMP_ORDERED => Some(&raw const IN_ORDER as u64),
+        OMP_LOCK => Some(argument),
         _ => None,
     }
 }
 
-/// Whether a function of this kind gives a lock.
-pub fn gives(kind: u32) -> bool {
-    matches!(kind, OMP_CRITICAL_END | OMP_ORDERED_END | OMP_UNLOCK)
+/// The lock that it gives.
+pub fn given(kind: u32, argument: u64) -> Option<u64> {
+    let takes = match kind {
+        OMP_CRITICAL_END => OMP_CRITICAL,
+        OMP_ORDERED_END => OMP_ORDERED,
+        OMP_UNLOCK => OMP_LOCK,
+        _ => return None,
+    };
+    taken(takes, argument)
 }
 
 /// A team begins.

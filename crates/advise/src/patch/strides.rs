@@ -1,6 +1,7 @@
 //! Uses that go from one object of an array to the next by bytes: copies of a whole array whose size is not that of its
 //! objects, numbers made of addresses, distances in bytes. Where elements part they meet something else.
 
+use super::names::places_of;
 use super::neighbours::macro_text;
 use super::objects::Objects;
 use super::scan::is_number_type;
@@ -11,9 +12,6 @@ const SIZED: [&str; 16] = [
     "memcpy", "memmove", "memset", "memcmp", "bcmp", "mempcpy", "qsort", "qsort_r", "bsearch", "lfind",
     "write", "read", "fwrite", "fread", "send", "recv",
 ];
-
-/// Types of numbers that hold an address.
-const ADDRESSES: [&str; 6] = ["uintptr_t", "intptr_t", "size_t", "ptrdiff_t", "uint64_t", "long"];
 
 /// The first such use: its place, and a sentence.
 pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
@@ -32,8 +30,7 @@ fn numbered(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         _ => return None,
     };
     let words = i + 1..close;
-    let number =
-        words.clone().any(|j| ADDRESSES.contains(&objects.text(j)) || is_number_type(objects.text(j)));
+    let number = words.clone().any(|j| is_number_type(objects.text(j)));
     let pointer = words.clone().any(|j| objects.text(j) == "*");
     let ours = objects.address(close + 1)?;
     let masked = matches!(objects.text(ours), "&" | "%") || matches!(objects.text(ours + 1), "&" | "%");
@@ -64,7 +61,8 @@ fn viewed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let number = (i + 2..close).any(|j| is_number_type(objects.text(j)));
     let (variable, (from, to)) = (objects.text(close + 2), objects.function(i));
     let kept = |&&j: &&usize| {
-        let void = objects.text(j - 1) == "*" && objects.text(j - 2) == "void";
+        let before = |n: usize| objects.text(j.wrapping_sub(n));
+        let void = (before(2), before(1)) == ("void", "*");
         (from..to).contains(&j) && void && objects.text(j + 1) == "=" && objects.address(j + 2).is_some()
     };
     let pointer = objects.text(close - 1) == "*" && objects.text(close + 3) == ")";
@@ -95,7 +93,7 @@ fn given(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<
 
 /// The text defines or declares a function of this name that returns a pointer to numbers.
 fn gives_numbers(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
+    places_of(text, name).any(|at| {
         let before = text[..at].trim_end();
         let pointee = before.strip_suffix('*').map(str::trim_end);
         pointee.and_then(|p| p.rsplit([' ', '\n', '\t', ';', '}']).next()).is_some_and(is_number_type)
@@ -133,7 +131,7 @@ fn sized(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<
 
 /// The text defines or declares a function of this name with a parameter that points to bytes or to anything.
 fn takes_bytes(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
+    places_of(text, name).any(|at| {
         let behind = text[at + name.len()..].trim_start();
         let Some(list) = behind.strip_prefix('(').and_then(|b| b.split(')').next()) else { return false };
         let untyped = |p: &str| {

@@ -163,7 +163,7 @@ impl<'f> Uses<'f> {
         let seen = |(i, how)| self.seen(objects.code.line(i), how, place);
         if ask.size {
             let generic = || generic::in_file(objects, &self.curious, true);
-            let strides = || strides::in_file(objects, self.files).filter(|_| self.parts);
+            let strides = || self.parts.then(|| strides::in_file(objects, self.files)).flatten();
             let sized = size::in_file(objects, self.files, self.whole, self.aligns);
             found[5] = sized.or_else(generic).or_else(strides).map(seen);
         }
