@@ -7,8 +7,9 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Signals by which work is ended.
@@ -27,6 +28,26 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 /// Asked twice: what was started is not waited for, but no folder stays behind.
 static HURRY: AtomicBool = AtomicBool::new(false);
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Shared while a process is being started; who ends us takes it for good.
+static STARTS: RwLock<()> = RwLock::new(());
+
+/// Starts a process, unless we are being ended: then this never returns. A loop that starts one program after another
+/// would otherwise start one behind the back of who looks for those that are left.
+///
+/// # Errors
+/// As [`Command::spawn`].
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let _starts = STARTS.read().unwrap_or_else(PoisonError::into_inner);
+    command.spawn()
+}
+
+/// [`Command::output`] by [`spawn`].
+///
+/// # Errors
+/// As [`Command::output`].
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?.wait_with_output()
+}
 
 /// A temporary folder that goes with us.
 pub fn goes(folder: &Path) {
@@ -61,6 +82,8 @@ pub fn heed(tell: impl FnOnce(&str) + Send + 'static) -> io::Result<()> {
         }
         let signal = i32::from(signal[0]);
         tell(SIGNALS.iter().find(|(s, _)| *s == signal).map_or("a signal", |(_, name)| name));
+        // Kept until this process is gone.
+        let _starts = STARTS.write();
         end_all();
         let folders = FOLDERS.lock().map(|f| f.clone()).unwrap_or_default();
         for folder in folders {
@@ -135,16 +158,16 @@ pub fn hold() {
     }
 }
 
-/// Asks all descendants to end, and kills those that do not.
+/// Asks all descendants to end, and kills those that do not; who was killed is gone soon.
 fn end_all() {
-    let until = Instant::now() + PATIENCE;
+    let begin = Instant::now();
     let mut asked: Vec<i32> = Vec::new();
     loop {
         let left = descendants();
-        if left.is_empty() {
+        if left.is_empty() || begin.elapsed() >= 2 * PATIENCE {
             return;
         }
-        let late = HURRY.load(Ordering::Relaxed) || Instant::now() >= until;
+        let late = HURRY.load(Ordering::Relaxed) || begin.elapsed() >= PATIENCE;
         for pid in left {
             let signal = if late { libc::SIGKILL } else { libc::SIGTERM };
             if late || !asked.contains(&pid) {
@@ -153,10 +176,7 @@ fn end_all() {
                 asked.push(pid);
             }
         }
-        if late {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(if late { 1 } else { 20 }));
     }
 }
 

@@ -121,7 +121,7 @@ impl Project {
         self.system.prepare(copy.path()).map_err(io)?;
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).current_dir(copy.path()).stdin(Stdio::null());
-        let output = shell.envs(env.iter().map(|(k, v)| (k, v))).output().map_err(io)?;
+        let output = crate::interrupted::output(shell.envs(env.iter().map(|(k, v)| (k, v)))).map_err(io)?;
         if output.status.success() {
             return Ok(());
         }

@@ -208,7 +208,7 @@ impl Service {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        let mut load = command.spawn()?;
+        let mut load = crate::interrupted::spawn(&mut command)?;
         let group = load.id() as i32;
         loop {
             if let Some(status) = load.try_wait()? {

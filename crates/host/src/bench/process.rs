@@ -118,7 +118,7 @@ fn start(plan: &Plan, arm: usize) -> io::Result<(process::Child, Counters)> {
     };
     // SAFETY: the closure calls async-signal-safe system calls only and touches no memory but its own copies.
     unsafe { command.pre_exec(before_exec) };
-    let child = command.spawn()?;
+    let child = crate::interrupted::spawn(&mut command)?;
     Ok((child, channel.map(Channel::receive).unwrap_or_default()))
 }
 

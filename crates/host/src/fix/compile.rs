@@ -484,7 +484,7 @@ pub(super) fn run(
         }
         _ => failed(format!("{program}: {e}")),
     };
-    let output = command.stdin(Stdio::null()).output().map_err(cannot_start)?;
+    let output = crate::interrupted::output(command.stdin(Stdio::null())).map_err(cannot_start)?;
     if output.status.success() {
         return Ok(());
     }

@@ -187,7 +187,7 @@ pub fn run(
         super::inherited::hand_on(&mut c, u32::from(heard) * 0b110);
     }
     let forwarding = Forwarding::start(o.service.is_some());
-    let mut child = c.spawn()?;
+    let mut child = crate::interrupted::spawn(&mut c)?;
     forwarding.to(child.id());
     begun(child.id());
     let heard = heard.then(|| Heard::of(&mut child, o.output == Output::Heard));

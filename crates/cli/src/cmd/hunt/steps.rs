@@ -451,7 +451,9 @@ fn time_once(arm: &Command) -> anyhow::Result<Duration> {
         command.current_dir(folder);
     }
     let start = Instant::now();
-    let status = command.status().with_context(|| format!("cannot run {}", arm.text()))?;
+    let status = tussle_host::interrupted::spawn(&mut command)
+        .and_then(|mut c| c.wait())
+        .with_context(|| format!("cannot run {}", arm.text()))?;
     if !status.success() {
         bail!("{} fails without instrumentation ({status})", arm.text());
     }
