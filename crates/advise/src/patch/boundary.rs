@@ -168,7 +168,8 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let mut given = given.into_iter().flatten().skip(2);
         let passed = given.any(|(from, to)| (from..to).any(|j| objects.is_variable(j)));
         let buffer = buffer(objects, i);
-        let whole = buffer.is_some_and(|b| objects.is_address(b));
+        let untyped = |b: (usize, usize)| b.1 == b.0 + 1 && objects.is_object_as_void(b.0);
+        let whole = buffer.is_some_and(|b| objects.is_address(b) || untyped(b));
         let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
     }

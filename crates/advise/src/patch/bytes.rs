@@ -1,6 +1,8 @@
 //! Uses that look at an object's bytes without moving them out of the process: hashes, comparisons, copies into
 //! buffers, casts to numbers, inline assembly. Any other layout may change what they give.
 
+mod tabled;
+
 use super::assembly::{variable, words};
 use super::handed::{is_cast_back, is_typed_parameter};
 use super::held::is_same_or_around;
@@ -41,6 +43,7 @@ fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
             objects.names_type(start, end).then(|| format!("{} asks for its first members", objects.text(i)))
         }
         "asm" | "__asm__" | "__asm" => assembly(objects, i),
+        "{" => tabled::at(objects, i, files),
         _ if objects.code.is_word(i) => {
             call(objects, i, files).or_else(|| objects.passed().told.call(objects, i, files))
         }

@@ -57,6 +57,26 @@ fn functions_that_read_more_than_the_member() {
 }
 
 #[test]
+fn an_object_that_comes_back_as_numbers() {
+    let words = "static const uint64_t *words(const void *p) { return p; }\n";
+    refused_by(
+        "align:d=64",
+        &format!("{words}long f(const struct s *s) {{ return words(s)[1] + words(s)[2]; }}"),
+        "words() gives it back as numbers",
+    );
+    fine_by("align:d=64", &format!("{words}long f(const struct s *s) {{ return words(s->name)[0]; }}"));
+}
+
+#[test]
+fn an_object_that_is_written_by_a_pointer_to_nothing() {
+    let write = |size: &str| {
+        format!("long f(const struct s *s) {{ const void *p = s; return write(1, p, {size}); }}")
+    };
+    refused_by("align:d=64", &write("part.bytes"), "write() takes its bytes");
+    fine_by("align:d=64", "long f(const struct s *s, const void *p) { return write(1, p, s->a); }");
+}
+
+#[test]
 fn vectors_of_more_than_one_member() {
     let send = |length: &str| {
         format!(

@@ -4,14 +4,7 @@ use super::body::Source;
 use super::held::Held;
 use super::names::is_one_of;
 use super::passed::Passed;
-use super::scan::{Code, is_typeof};
-
-/// Words that make pointees bytes or plain numbers: who reads an object through them reads its layout.
-const SCALARS: [&str; 31] = [
-    "char", "short", "int", "long", "float", "double", "unsigned", "signed", "bool", "_Bool", "byte",
-    "uchar", "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t", "int32_t", "uint64_t", "int64_t", "u8",
-    "u16", "u32", "u64", "s8", "s16", "s32", "s64", "__u8", "__u32", "__u64",
-];
+use super::scan::{Code, is_number_type, is_typeof};
 
 /// Words beside the names in a cast or a declaration.
 const QUALIFIERS: [&str; 8] = ["const", "volatile", "struct", "class", "union", "std", "restrict", "static"];
@@ -447,6 +440,12 @@ impl<'s, 'a> Objects<'s, 'a> {
         self.code.arguments(open)
     }
 
+    /// The argument names an object, or an array of them: `v`, `x->v`.
+    pub(super) fn is_whole(&self, (from, to): (usize, usize)) -> bool {
+        let last = self.path_end(from);
+        last + 1 == to && self.is_object(last)
+    }
+
     /// The argument is the address of a whole object, with or without a cast.
     pub(super) fn is_address(&self, (from, to): (usize, usize)) -> bool {
         let mut at = from;
@@ -461,7 +460,7 @@ impl<'s, 'a> Objects<'s, 'a> {
     }
 }
 
-/// The word stands for a number or a byte.
+/// The word makes a pointee a number or a byte: who reads an object through it reads its layout.
 pub(super) fn is_scalar(word: &str) -> bool {
-    SCALARS.contains(&word)
+    is_number_type(word) || matches!(word, "float" | "double" | "bool" | "_Bool" | "byte")
 }

@@ -3,6 +3,7 @@
 
 use super::body::{bodies_in, statements};
 use super::bytes::is_number;
+use super::names::places_of;
 use super::neighbours::{Member, members_in};
 use super::objects::{Objects, Pointee, is_scalar};
 use super::scan::is_number_type;
@@ -96,7 +97,7 @@ impl Overlay<'_, '_, '_> {
             return self.union(i);
         }
         let void = || self.from_void(i).or_else(|| self.through_void(i));
-        self.downcast(i).or_else(void).or_else(|| self.elsewhere(i))
+        self.downcast(i).or_else(void).or_else(|| self.elsewhere(i)).or_else(|| self.given_back(i))
     }
 
     /// `struct other *o = (void *)&x;`
@@ -306,4 +307,39 @@ impl Overlay<'_, '_, '_> {
         let at = code.places("union").iter().copied().find(found)?;
         Some((at, "a struct that holds it shares a union with numbers".into()))
     }
+
+    /// `words(&x)` of a function that gives back what it is given as numbers.
+    fn given_back(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let name = objects.text(i);
+        if !objects.code.is_word(i) || objects.text(i + 1) != "(" {
+            return None;
+        }
+        let given = objects.arguments(i + 1).iter().any(|&a| objects.is_address(a) || objects.is_whole(a));
+        let numbers = |f: &(&str, &str)| takes_bytes(f.1, name) && gives_numbers(f.1, name);
+        let back = given && self.files.iter().any(numbers);
+        back.then(|| (Over::Numbers, format!("{name}() gives it back as numbers")))
+    }
+}
+
+/// The text defines or declares a function of this name that returns a pointer to numbers.
+fn gives_numbers(text: &str, name: &str) -> bool {
+    places_of(text, name).any(|at| {
+        let before = text[..at].trim_end();
+        let pointee = before.strip_suffix('*').map(str::trim_end);
+        pointee.and_then(|p| p.rsplit([' ', '\n', '\t', ';', '}']).next()).is_some_and(is_number_type)
+    })
+}
+
+/// The text defines or declares a function of this name with a parameter that points to bytes or to anything.
+pub(super) fn takes_bytes(text: &str, name: &str) -> bool {
+    places_of(text, name).any(|at| {
+        let behind = text[at + name.len()..].trim_start();
+        let Some(list) = behind.strip_prefix('(').and_then(|b| b.split(')').next()) else { return false };
+        let untyped = |p: &str| {
+            p.contains('*')
+                && ["void", "char", "uint8_t", "u8"].iter().any(|w| p.split([' ', '*']).any(|x| x == *w))
+        };
+        list.split(',').any(untyped)
+    })
 }

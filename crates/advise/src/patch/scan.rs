@@ -399,6 +399,15 @@ impl<'s, 'a> Code<'s, 'a> {
         Some(Declared { ty, depth: stars + brackets })
     }
 
+    /// Place of the variable whose value the braces at `open`, or those around them, give.
+    pub(super) fn initialised(&self, open: usize) -> Option<usize> {
+        let outer = self.open_before(open).unwrap_or(open);
+        let equal =
+            [open, outer].into_iter().find_map(|o| o.checked_sub(1).filter(|&e| self.text(e) == "="))?;
+        let last = equal.checked_sub(1)?;
+        if self.text(last) == "]" { self.opening(last)?.checked_sub(1) } else { Some(last) }
+    }
+
     /// The token behind `__attribute__((..))` at `at`; else `at`.
     pub(super) fn behind_attributes(&self, mut at: usize) -> usize {
         while matches!(self.text(at), "__attribute__" | "__attribute" | "asm" | "__asm__") {
@@ -574,10 +583,41 @@ pub(super) fn is_typeof(word: &str) -> bool {
     matches!(word, "typeof" | "__typeof__" | "__typeof" | "typeof_unqual" | "decltype")
 }
 
-/// The word is a type of whole numbers, by its name.
+/// The word is a type of whole numbers, by its name: C's own, `<stdint.h>`'s, the kernel's.
 pub(super) fn is_number_type(word: &str) -> bool {
-    let plain =
-        ["unsigned", "signed", "short", "int", "long", "char", "u8", "u16", "u32", "u64", "s32", "s64"];
-    let ends = ["size_t", "int_t", "intptr_t", "ptrdiff_t", "int8_t", "int16_t", "int32_t", "int64_t"];
-    plain.contains(&word) || ends.iter().any(|e| word.ends_with(e))
+    const PLAIN: [&str; 6] = ["unsigned", "signed", "short", "int", "long", "char"];
+    const SHORT: [&str; 4] = ["uint", "ulong", "ushort", "uchar"];
+    const SIZES: [&str; 6] = ["size_t", "ssize_t", "ptrdiff_t", "off_t", "off64_t", "time_t"];
+    const BITS: [&str; 4] = ["8", "16", "32", "64"];
+    if PLAIN.contains(&word) || SHORT.contains(&word) || SIZES.contains(&word) {
+        return true;
+    }
+    let name = word.trim_start_matches('_');
+    // `uint_fast32_t`, `intptr_t`, and `u_int32_t` of BSD.
+    if let Some(stem) = name.strip_suffix("_t") {
+        let stem = stem.strip_prefix("u_").or(stem.strip_prefix('u')).unwrap_or(stem);
+        let width =
+            stem.strip_prefix("int").map(|w| w.trim_start_matches("_fast").trim_start_matches("_least"));
+        return width.is_some_and(|w| BITS.contains(&w) || matches!(w, "ptr" | "max"));
+    }
+    // `u64`, `__le32`
+    let width = ["u", "s", "le", "be"].iter().find_map(|p| name.strip_prefix(p));
+    width.is_some_and(|w| BITS.contains(&w))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_number_type;
+
+    #[test]
+    fn numbers_by_their_names() {
+        for word in
+            ["long", "size_t", "uint64_t", "int_least8_t", "uintptr_t", "u_int16_t", "__u32", "s8", "__be16"]
+        {
+            assert!(is_number_type(word), "{word}");
+        }
+        for word in ["point_t", "gate", "u", "u7", "user", "print_t", "atomic_int", "s", "be"] {
+            assert!(!is_number_type(word), "{word}");
+        }
+    }
 }

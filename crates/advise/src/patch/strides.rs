@@ -1,9 +1,8 @@
 //! Uses that go from one object of an array to the next by bytes: copies of a whole array whose size is not that of its
 //! objects, numbers made of addresses, distances in bytes. Where elements part they meet something else.
 
-use super::names::places_of;
-use super::neighbours::macro_text;
 use super::objects::Objects;
+use super::overlay::takes_bytes;
 use super::scan::is_number_type;
 use super::size::measured;
 
@@ -16,9 +15,9 @@ const SIZED: [&str; 16] = [
 /// The first such use: its place, and a sentence.
 pub(super) fn in_file(objects: &Objects<'_, '_>, files: &[(&str, &str)]) -> Option<(usize, String)> {
     (1..objects.code.len()).find_map(|i| {
-        let told = || sized(objects, i, files).or_else(|| given(objects, i, files));
-        let how = numbered(objects, i).or_else(|| distant(objects, i)).or_else(|| viewed(objects, i));
-        Some((i, how.or_else(told)?))
+        let told = || sized(objects, i, files);
+        let seen = || distant(objects, i).or_else(|| viewed(objects, i)).or_else(|| counted(objects, i));
+        Some((i, numbered(objects, i).or_else(seen).or_else(told)?))
     })
 }
 
@@ -41,7 +40,9 @@ fn numbered(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         "<" | ">" => objects.text(j + 1) == objects.text(j),
         word => word == "/",
     });
-    let becomes = number && !pointer && words.len() < 6 && !masked && (kept || counted);
+    let compared = (start..end).any(|j| matches!(objects.text(j), "=" | "!") && objects.text(j + 1) == "=");
+    let becomes =
+        number && !pointer && words.len() < 6 && (counted && !(masked && compared) || kept && !masked);
     becomes.then(|| "its address becomes a number".into())
 }
 
@@ -70,34 +71,18 @@ fn viewed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         .then(|| "a void pointer to it becomes one to numbers".into())
 }
 
-/// `words(gates)` of a function that gives back what it is given as numbers; `CHUNK(gates)` of a macro that keeps an
-/// address beside a size.
-fn given(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<String> {
-    let name = objects.text(i);
-    if !objects.code.is_word(i) || objects.text(i + 1) != "(" {
-        return None;
-    }
-    if !objects.arguments(i + 1).iter().any(|&a| objects.is_address(a) || objects.is_object(a.0)) {
-        return None;
-    }
-    let table = |text: &str| {
-        let body = text.split_once(')').map_or("", |(_, body)| body.trim_start());
-        body.starts_with('{') && body.contains("sizeof")
+/// `{ (const void *)gates, 8 }`: who reads the table counts something, and not objects.
+fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let code = &objects.code;
+    let close = code.matching(i, ["{", "}"], 60).filter(|_| objects.text(i) == "{")?;
+    let value = |j: usize| {
+        let before = matches!(objects.text(j - 1), "{" | "," | "=");
+        let cast = code.closing(j).filter(|c| objects.text(j) == "(" && objects.text(c - 1) == "*");
+        cast.filter(|c| before && objects.text(c - 2) == "void" && objects.address(c + 1).is_some())
     };
-    if files.iter().find_map(|f| macro_text(f.1, name)).is_some_and(table) {
-        return Some(format!("{name}() keeps its address beside its size"));
-    }
-    let numbers = |f: &(&str, &str)| takes_bytes(f.1, name) && gives_numbers(f.1, name);
-    files.iter().any(numbers).then(|| format!("{name}() gives it back as numbers"))
-}
-
-/// The text defines or declares a function of this name that returns a pointer to numbers.
-fn gives_numbers(text: &str, name: &str) -> bool {
-    places_of(text, name).any(|at| {
-        let before = text[..at].trim_end();
-        let pointee = before.strip_suffix('*').map(str::trim_end);
-        pointee.and_then(|p| p.rsplit([' ', '\n', '\t', ';', '}']).next()).is_some_and(is_number_type)
-    })
+    let beside = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
+    let kept = (i + 1..close).any(|j| value(j).is_some()) && (i + 1..close).any(beside);
+    kept.then(|| "a table keeps its address, of no type, beside a number".into())
 }
 
 /// `memcpy(image, gates, sizeof(image))`, `qsort(gates, 4, 16, by)`, `hash(gates, 64)`: a size that does not come from
@@ -129,19 +114,6 @@ fn sized(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<
     others().any(digits).then(|| format!("{name}() is told a size that is not made of its own"))
 }
 
-/// The text defines or declares a function of this name with a parameter that points to bytes or to anything.
-fn takes_bytes(text: &str, name: &str) -> bool {
-    places_of(text, name).any(|at| {
-        let behind = text[at + name.len()..].trim_start();
-        let Some(list) = behind.strip_prefix('(').and_then(|b| b.split(')').next()) else { return false };
-        let untyped = |p: &str| {
-            p.contains('*')
-                && ["void", "char", "uint8_t", "u8"].iter().any(|w| p.split([' ', '*']).any(|x| x == *w))
-        };
-        list.split(',').any(untyped)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use crate::edit::Edit;
@@ -169,7 +141,8 @@ mod tests {
             "union all { struct gate g[4]; uint64_t words[8]; };",
             "union all { struct gate g[N]; unsigned char raw[16 * N]; };",
             "static const uint64_t *words(const void *p) { return p; }\nlong f(void) { return words(gates)[2]; }",
-            "#define CHUNK(x) { &(x), sizeof(x) }\nstatic const struct chunk all[] = { CHUNK(gates) };",
+            "static const struct view panel = { (const void *)gates, 8 };",
+            "unsigned token(struct gate *g) { return (unsigned)((uintptr_t)g & 0x30) >> 4; }",
             "void f(void) { const void *all = gates; out.write(static_cast<const char *>(all), 64); }",
             "long f(void) { const uint64_t *p = &gates[0].passed; return p[2]; }",
         ] {
@@ -191,6 +164,8 @@ mod tests {
             "void start(struct gate *g, int n);\nvoid f(void) { start(gates, 16); }",
             "long f(void) { return ((uintptr_t)gates & 63) == 0; }",
             "long f(struct gate *g) { return ((size_t)g | (size_t)gates) % 64; }",
+            "int f(struct gate *g) { return ((uintptr_t)g & ((1 << 6) - 1)) == 0; }",
+            "static const struct job jobs[] = { { run, gates, 4 } };",
             "void f(struct gate *g) { memset(g, 0, sizeof(*g)); g->passed++; }",
             "long f(void) { long n = 0; for (struct gate *g = gates; g < gates + 4; g++) n += g->weight; return n; }",
             "void *run(void *arg) { struct gate *g = arg; g->passed++; return 0; }\n\\
