@@ -156,9 +156,10 @@ impl Advice {
         self.before.observed - self.after.observed
     }
 
-    /// It parts objects that the heap puts side by side: their memory gets whole lines.
+    /// It parts objects that the heap puts side by side: their memory gets whole lines, by other allocations or by the
+    /// type itself, which `new` heeds.
     pub fn parts_neighbours(&self) -> bool {
-        !self.sites.is_empty()
+        !self.sites.is_empty() || self.edits.iter().any(|e| matches!(e, Edit::Element { .. }))
     }
 
     /// Of what does as much, a reviewer knows an alignment; a gap is for memory that nobody aligns.

@@ -36,8 +36,10 @@ pub(crate) fn lacking(scene: &Scene<'_>, layout: &dyn Layout) -> Option<String> 
     let stays = |(id, o): &(u32, &Object)| {
         let c =
             o.ty.and_then(|t| scene.evidence.types.aggregate(t)).is_none_or(|a| a.language == Language::C);
+        // The compiler writes the size of a `new`, of a struct that C shares, too.
+        let new = o.allocator.as_deref().is_some_and(|a| a.starts_with("operator new"));
         let kept = match o.kind {
-            ObjectKind::Heap => c,
+            ObjectKind::Heap => c && !new,
             ObjectKind::Mapped => true,
             _ => false,
         };
@@ -86,6 +88,13 @@ mod tests {
         assert!(report.advices.iter().all(|a| a.size_after <= 16), "{:?}", report.advices);
         let told = |n: &String| n.contains("make.c:12") && n.contains("16 bytes");
         assert!(report.notes.iter().any(told), "{:?}", report.notes);
+    }
+
+    #[test]
+    fn a_struct_of_c_that_cpp_allocates_grows() {
+        let mut recorded = pair_in(16, Basis::Allocation);
+        recorded.objects.iter_mut().for_each(|o| o.allocator = Some("operator new[]".into()));
+        assert!(ask(&recorded).advices.iter().any(|a| a.size_after > 16));
     }
 
     #[test]

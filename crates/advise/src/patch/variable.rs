@@ -37,7 +37,8 @@ pub fn patch(name: &str, change: Change, files: &[(&str, &str)]) -> Result<Vec<C
     let sources: Vec<(&str, Source<'_>)> =
         files.iter().filter(|f| f.1.contains(bare)).map(|f| (f.0, Source::new(f.1))).collect();
     let codes: Vec<(&str, Code<'_, '_>)> = sources.iter().map(|(p, s)| (*p, Code::new(s))).collect();
-    let at = definition(bare, &codes, change)?;
+    let scope = name.strip_suffix(bare).and_then(|n| n.strip_suffix("::")).unwrap_or("");
+    let at = definition((scope, bare), &codes, change)?;
     let code = &codes[at.file].1;
     if code.token(at.place).is_some_and(|t| is_for_debug(code.source, t)) {
         return Err(Refusal::DebugOnly { field: name.into() });
@@ -106,28 +107,43 @@ pub(super) fn refusal(path: &str, code: &Code<'_, '_>, place: usize, why: impl I
     Refusal::Variable { file: path.into(), line: code.line(place), why: why.into() }
 }
 
-/// The one definition; everything else of that name that is declared, members apart, makes it ambiguous.
-fn definition(name: &str, codes: &[(&str, Code<'_, '_>)], change: Change) -> Result<Definition, Refusal> {
+/// The one definition; everything else of that name that is declared, members apart, makes it ambiguous. Static
+/// variables of functions are told apart by these where it does not matter who uses them.
+fn definition(
+    (scope, name): (&str, &str),
+    codes: &[(&str, Code<'_, '_>)],
+    change: Change,
+) -> Result<Definition, Refusal> {
     let mut found: Vec<Definition> = Vec::new();
     let (mut local, mut unclear) = (None, None);
+    let owner = scope.rsplit("::").next().unwrap_or(scope);
+    let scoped = matches!(change, Change::Align(_)) && !owner.is_empty();
+    let is_of_owner = |code: &Code<'_, '_>, place| static_in(code, place) == Some(owner);
+    let by_owner = scoped && {
+        let mut all = codes.iter().flat_map(|(_, code)| code.places(name).iter().map(move |&j| (code, j)));
+        all.any(|(code, j)| matches!(declared(code, j), Some(Kind::Global { .. })) && is_of_owner(code, j))
+    };
     for (file, (path, code)) in codes.iter().enumerate() {
         for place in (0..code.len()).filter(|&j| code.text(j) == name) {
             let Some(kind) = declared(code, place) else { continue };
             match (kind, found.first()) {
                 (Kind::Member | Kind::Extern, _) => {}
+                (Kind::Inline, _) if !scoped => {}
+                (Kind::Global { .. }, _) if by_owner && !is_of_owner(code, place) => {}
                 (Kind::Local, _) => {
                     local.get_or_insert((*path, code, place));
                     if shadow::reach(code, place).is_none() {
                         unclear.get_or_insert((*path, code, place));
                     }
                 }
-                (Kind::Global { .. }, Some(first)) => {
+                (Kind::Global { .. } | Kind::Inline, Some(first)) => {
                     let at = format!("{}:{}", codes[first.file].0, codes[first.file].1.line(first.place));
                     return Err(refusal(path, code, place, format!("{name} is defined here and at {at}")));
                 }
                 (Kind::Global { is_static }, None) => {
                     found.push(Definition { file, place, is_private: is_static && !is_header(path) });
                 }
+                (Kind::Inline, None) => found.push(Definition { file, place, is_private: false }),
             }
         }
     }
@@ -151,7 +167,15 @@ fn definition(name: &str, codes: &[(&str, Code<'_, '_>)], change: Change) -> Res
     }
 }
 
-/// `T Class::name = ..;` outside of all functions.
+/// The function around the static variable at `place`.
+fn static_in<'a>(code: &Code<'_, 'a>, place: usize) -> Option<&'a str> {
+    let Block::Function = block(code, place) else { return None };
+    let (open, _) = code.function(place);
+    let called = (code.start_of(open)..open).find(|&j| code.is_word(j) && code.text(j + 1) == "(");
+    called.map(|j| code.text(j))
+}
+
+/// `T Class::name = ..;` outside of all functions, `static inline T name = ..;` in a class.
 fn static_member<'c, 's, 'a>(
     name: &str,
     codes: &'c [(&'c str, Code<'s, 'a>)],
@@ -164,16 +188,21 @@ fn static_member<'c, 's, 'a>(
                 && matches!(code.text(**j + 1), ";" | "=" | "{" | "[")
                 && matches!(block(code, **j), Block::File)
         };
-        Some((*path, code, *code.places(name).iter().find(defined)?))
+        let inline = |j: &&usize| matches!(declared(code, **j), Some(Kind::Inline));
+        Some((*path, code, *code.places(name).iter().find(|j| defined(j) || inline(j))?))
     })
 }
 
 /// What a declaration declares.
 enum Kind {
     Member,
+    /// `static inline` in a class: defined there.
+    Inline,
     Extern,
     Local,
-    Global { is_static: bool },
+    Global {
+        is_static: bool,
+    },
 }
 
 /// The kind of the declaration whose declarator is at `place`, if it is one.
@@ -191,6 +220,7 @@ fn declared(code: &Code<'_, '_>, place: usize) -> Option<Kind> {
     }
     let block = block(code, place);
     Some(match block {
+        Block::Struct if has("static") && has("inline") => Kind::Inline,
         Block::Struct => Kind::Member,
         _ if has("static") => Kind::Global { is_static: true },
         Block::File => Kind::Global { is_static: false },
@@ -249,7 +279,12 @@ fn align(file: &(&str, Code<'_, '_>), place: usize, bytes: u64) -> Result<Change
     let (path, code) = file;
     let text = code.source.text;
     let behind = code.range(declarator_end(code, place).saturating_sub(1)).end;
-    let start = code.range(code.statement(place).0).start;
+    let first = code.statement(place).0;
+    // Behind `private:`.
+    let label = (first..place).rev().find(|&j| {
+        code.text(j) == ":" && j > 0 && matches!(code.text(j - 1), "private" | "public" | "protected")
+    });
+    let start = code.range(label.map_or(first, |j| j + 1)).start;
     let style = AlignStyle::of(path, text).but_c11();
     let word = word::of(code.source, style, bytes, code.token(place).unwrap_or(0));
     let change = match word.behind {

@@ -213,3 +213,34 @@ fn what_becomes_text_stays() {
     assert!(run("#define SHOW(x) printf(\"%ld\", (x))").is_ok());
     assert!(run("#define SHOW(x) count##_of(x)").is_ok());
 }
+
+#[test]
+fn static_variables_of_functions_are_told_apart() {
+    let text = "long low(long v)\n{\n\tstatic long state;\n\treturn state += v;\n}\n\
+        long peak(long v)\n{\n\tstatic long state;\n\treturn state -= v;\n}\n";
+    let second = text.rfind("state;").unwrap();
+    let aligned = |at: usize| format!("{} __attribute__((aligned(64))){}", &text[..at + 5], &text[at + 5..]);
+    check("a.c", text, "peak::state", Change::Align(64), &aligned(second));
+    check("a.c", text, "low::state", Change::Align(64), &aligned(text.find("state;").unwrap()));
+    let of_none = run("a.c", text, "state", Change::Align(64)).unwrap_err();
+    assert!(of_none.contains("is defined here and at"), "{of_none}");
+}
+
+#[test]
+fn inline_members_are_defined_in_their_class() {
+    let text = "class Counters {\n    static inline std::atomic<long> accepted_{0};\n};\n";
+    let aligned = text.replace("static", "alignas(64) static");
+    check("a.hpp", text, "Counters::accepted_", Change::Align(64), &aligned);
+    let labelled = text.replace("    static", "private:\n    static");
+    let expected = labelled.replace("static", "alignas(64) static");
+    check("a.hpp", &labelled, "Counters::accepted_", Change::Align(64), &expected);
+    assert!(run("a.hpp", text, "accepted_", Change::Spread(64)).unwrap_err().contains("static member"));
+}
+
+#[test]
+fn the_name_of_a_header_is_no_macro() {
+    let text = "#include \"count.h\"\nunsigned count[3];\nvoid f(int i) { count[i]++; }\n";
+    assert!(run("count.c", text, "count", Change::Spread(64)).is_ok());
+    let hidden = "#define COUNT(i) count[i]\nunsigned count[3];\nvoid f(int i) { COUNT(i)++; }\n";
+    assert!(run("count.c", hidden, "count", Change::Spread(64)).is_err());
+}

@@ -137,8 +137,15 @@ fn sizes(file: &Path, changes: &[(&str, Change)]) -> Option<Vec<u64>> {
 fn is_symbol_of(symbol: &str, name: &str) -> bool {
     let bare = name.rsplit("::").next().unwrap_or(name);
     if symbol.starts_with("_Z") {
-        let parts: String = name.split("::").map(|p| format!("{}{p}", p.len())).collect();
-        return symbol.contains(&parts) || symbol.ends_with(&format!("{}{bare}", bare.len()));
+        let part = |p: &str| {
+            let p = if p == "(anonymous namespace)" { "_GLOBAL__N_1" } else { p };
+            format!("{}{p}", p.len())
+        };
+        let around: String =
+            name.strip_suffix(bare).unwrap_or("").split("::").filter(|p| !p.is_empty()).map(part).collect();
+        // `L`: seen in its file alone.
+        let whole = ["", "L"].iter().any(|l| symbol.contains(&format!("{around}{l}{}", part(bare))));
+        return whole || symbol.ends_with(&part(bare));
     }
     let stem = symbol.split_once('.').filter(|(_, n)| n.chars().all(|c| c.is_ascii_digit()));
     stem.map_or(symbol, |s| s.0) == bare
@@ -178,6 +185,8 @@ mod tests {
         is("_ZN3app4hitsE", "app::hits");
         is("_ZL4hits", "hits");
         is("_ZZ4mainE5calls", "main::calls");
+        is("_ZN12_GLOBAL__N_15limitE", "(anonymous namespace)::limit");
+        is("_ZN3app12_GLOBAL__N_1L5limitE", "app::(anonymous namespace)::limit");
         let not = |symbol: &str, name: &str| assert!(!is_symbol_of(symbol, name), "{symbol} {name}");
         not("counts2", "counts");
         not("_ZN3app5hits2E", "app::hits");

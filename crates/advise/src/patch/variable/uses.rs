@@ -33,7 +33,11 @@ pub(super) fn rewrite(
 /// Macros hide how they are used.
 fn in_macros(name: &str, path: &str, code: &Code<'_, '_>) -> Result<(), Refusal> {
     let directives = code.source.tokens.iter().filter(|t| t.kind == Token::Directive);
-    let word = |text: &str| text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == name);
+    // The name of a header is no use.
+    let included = |text: &str| text.trim_start_matches('#').trim_start().starts_with("include");
+    let word = |text: &str| {
+        !included(text) && text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == name)
+    };
     match directives.into_iter().find(|t| word(t.text(code.source.text))) {
         None => Ok(()),
         Some(t) => Err(Refusal::Variable {
