@@ -20,6 +20,7 @@ pub use crate::error::AdviseError;
 use crate::moves::{candidates, gaps, hot_members, leave_impossible_out};
 use crate::named::{close_to, contended_types, name_of, type_named};
 pub use crate::named::{is_own_source, source_name};
+use crate::owners::Owners;
 use crate::patch::alloc::Site;
 use crate::rank::{pareto, sort_best};
 use crate::relayout::{Relayout, RelayoutError};
@@ -374,12 +375,13 @@ impl<'a> Search<'a> {
         let mut notes = Vec::new();
         let mut tried = Vec::new();
         if self.before.worst >= self.gain_min() && (self.class.may_gain() || self.latent) {
-            let mut list = candidates(table, self.scene.target, &hot, self.scene.line);
+            let owners = Owners::of(self.scene);
+            let mut list = candidates(table, self.scene.target, (&hot, &owners), self.scene.line);
             if self.on_c_heap() {
                 list.insert(0, vec![Edit::Alloc { bytes: self.scene.line }]);
                 let orders =
                     list.iter().position(|edits| edits.iter().any(Edit::reorders)).unwrap_or(list.len());
-                list.splice(orders..orders, gaps(table, self.scene.target, &hot, self.scene.line));
+                list.splice(orders..orders, gaps(table, self.scene.target, (&hot, &owners), self.scene.line));
             }
             if self.language() == Language::Rust {
                 let ordered = self.options.ordered.is_some_and(|f| f(&self.name, self.decl.as_ref()));

@@ -9,6 +9,7 @@ use tussle_model::{TypeId, TypeTable};
 use crate::abi::Shapes;
 use crate::edit::Edit;
 use crate::moves::candidates;
+use crate::owners::Owners;
 use crate::relayout::{Relayout, RelayoutError};
 
 /// Layouts tried at most.
@@ -77,7 +78,7 @@ pub fn part(table: &TypeTable, question: &ToPart<'_>, rows: usize) -> Result<Vec
     let all = leaves(table, question.target, Arrays::Whole);
     Relayout::new(&shapes, question.target, &[])?;
     let hot: Vec<String> = [question.pair.a, question.pair.b].iter().map(|at| member(&all, *at)).collect();
-    let list = candidates(table, question.target, &hot, question.line);
+    let list = candidates(table, question.target, (&hot, &Owners::default()), question.line);
     let tried = list.into_iter().take(TRIED_MAX);
     let scene = Scene { table, shapes: &shapes, all: &all, question };
     let mut out: Vec<Parting> = tried.filter_map(|edits| scene.bill(edits)).collect();

@@ -23,6 +23,7 @@ pub mod lines;
 pub mod moves;
 mod named;
 pub mod order;
+mod owners;
 pub mod patch;
 pub mod rank;
 pub mod relayout;

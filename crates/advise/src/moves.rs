@@ -6,6 +6,7 @@ use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Aggregate, AggregateKind, MemberRole, Type, TypeId, TypeTable};
 
 use crate::edit::{Edit, Spot};
+use crate::owners::Owners;
 use crate::relayout::member_at;
 use crate::scene::Scene;
 
@@ -63,7 +64,7 @@ pub fn hot_members(scene: &Scene<'_>) -> Vec<(String, f64)> {
 }
 
 /// Name of the target's member at `offset` of an object of type `ty`.
-fn member_name(table: &TypeTable, ty: TypeId, offset: u64, target: TypeId) -> Option<String> {
+pub(crate) fn member_name(table: &TypeTable, ty: TypeId, offset: u64, target: TypeId) -> Option<String> {
     let (mut id, mut offset, mut inside) = (table.strip(ty), offset, false);
     let wanted = table.aggregate(target)?;
     for _ in 0..DEPTH_MAX {
@@ -93,11 +94,17 @@ fn same(a: &Aggregate, b: &Aggregate) -> bool {
 }
 
 /// Gaps that part what alignments part: for objects whose memory nobody aligns. One before a hot member, before the one
-/// behind it or behind its group, too, or around all of them.
-pub fn gaps(table: &TypeTable, target: TypeId, hot: &[String], line: u64) -> Vec<Vec<Edit>> {
+/// behind it or behind its group, too, around all of them, or where the writer changes.
+pub(crate) fn gaps(
+    table: &TypeTable,
+    target: TypeId,
+    (hot, owners): (&[String], &Owners),
+    line: u64,
+) -> Vec<Vec<Edit>> {
     let is_hot = |n: &String| hot.iter().take(HOT_MAX).any(|h| h == n);
     let (scopes, mut aligned) = (scopes(table, target), Vec::new());
     for scope in &scopes {
+        owned(scope, owners, line, &mut aligned);
         isolations(scope, &is_hot, line, &mut aligned);
     }
     // The first member has nothing before it.
@@ -111,7 +118,12 @@ pub fn gaps(table: &TypeTable, target: TypeId, hot: &[String], line: u64) -> Vec
 }
 
 /// All candidates for `target`, each a list of edits that belong together. `hot` names its hot members, hottest first.
-pub fn candidates(table: &TypeTable, target: TypeId, hot: &[String], line: u64) -> Vec<Vec<Edit>> {
+pub(crate) fn candidates(
+    table: &TypeTable,
+    target: TypeId,
+    (hot, owners): (&[String], &Owners),
+    line: u64,
+) -> Vec<Vec<Edit>> {
     let mut out: Vec<Vec<Edit>> = vec![
         vec![Edit::Element { bytes: line }],
         vec![Edit::Pad { bytes: line }],
@@ -121,6 +133,7 @@ pub fn candidates(table: &TypeTable, target: TypeId, hot: &[String], line: u64) 
     let is_hot = |n: &String| hot.iter().take(HOT_MAX).any(|h| h == n);
     for scope in &scopes {
         spreads(scope, &is_hot, line, &mut out);
+        owned(scope, owners, line, &mut out);
         isolations(scope, &is_hot, line, &mut out);
     }
     for scope in &scopes {
@@ -163,6 +176,18 @@ fn spreads(scope: &Scope, is_hot: &dyn Fn(&String) -> bool, line: u64, out: &mut
     let last = scope.names.iter().rposition(is_hot).and_then(|n| scope.names.get(n + 1));
     let alone = hot.iter().map(|n| if parted(n) { spread(n) } else { align(n) });
     out.push(alone.chain(last.map(align)).collect());
+}
+
+/// An alignment wherever the writer changes, or who reads does, too.
+fn owned(scope: &Scope, owners: &Owners, line: u64, out: &mut Vec<Vec<Edit>>) {
+    let touched: Vec<&String> = scope.names.iter().filter(|n| owners.knows(n)).collect();
+    for readers in [false, true] {
+        let parted = touched.windows(2).filter(|w| owners.part(w[0], w[1], readers));
+        let edits: Vec<Edit> = parted.map(|w| Edit::Align { field: w[1].clone(), bytes: line }).collect();
+        if edits.len() > 1 && !out.contains(&edits) {
+            out.push(edits);
+        }
+    }
 }
 
 /// Alignments: one member, or one with the member behind it, so that nothing else shares its line.

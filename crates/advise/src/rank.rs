@@ -11,7 +11,7 @@ pub const EQUAL_SHARE: f64 = crate::class::UNDECIDED_SHARE_MIN;
 const LEFT_SHARE: f64 = 0.05;
 
 /// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of equal
-/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, is no gap, makes nothing new, adds the fewest bytes and
+/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, is no gap, makes nothing new that costs, adds the fewest bytes and
 /// changes the fewest statements. What was replayed goes by that where all lengths of a turn agree.
 pub fn sort_best(advices: &mut [Advice]) {
     let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
@@ -20,7 +20,8 @@ pub fn sort_best(advices: &mut [Advice]) {
     let leaves = |a: &Advice| a.after.worst > LEFT_SHARE * a.before.worst;
     let bill = |a: &Advice| {
         let statements: usize = a.edits.iter().map(Edit::statements).sum::<usize>() + a.sites.len();
-        let shares = !a.new_sharing.is_empty();
+        // New neighbours that cost next to nothing are no reason to take a larger change.
+        let shares = !a.new_sharing.is_empty() && leaves(a);
         (a.has_gaps(), a.notes.len(), shares, a.live_bytes, statements, a.new_sharing.len())
     };
     advices
