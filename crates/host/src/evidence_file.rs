@@ -5,8 +5,12 @@
 
 use crate::whole;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tussle_evidence::{Evidence, Problem, file};
 
 /// Where evidence goes and comes from when nobody says.
@@ -131,8 +135,7 @@ impl Drop for ErrorsNotSignals {
 fn put(path: &Path, form: &dyn Fn(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
     let _errors = ErrorsNotSignals::new();
     if path.metadata().is_ok_and(|m| !m.is_file()) {
-        let device = std::fs::OpenOptions::new().write(true).open(path).map_err(|e| io(path, "write", e))?;
-        let mut out = BufWriter::new(device);
+        let mut out = BufWriter::new(device(path).map_err(|e| io(path, "write", e))?);
         return form(&mut out).and_then(|()| out.flush()).map_err(|e| io(path, "write", e));
     }
     let folder = folder_of(path);
@@ -149,6 +152,32 @@ fn put(path: &Path, form: &dyn Fn(&mut dyn Write) -> std::io::Result<()>) -> Res
     }
     temporary.persist(path).map_err(|e| io(path, "rename the new one to", e.error))?;
     Ok(())
+}
+
+/// So long a pipe's reader may take to come.
+const READER_MAX: Duration = Duration::from_secs(5);
+
+/// A device, or a pipe that somebody reads: without a reader an ordinary open would wait for ever.
+fn device(path: &Path) -> std::io::Result<File> {
+    let begin = Instant::now();
+    let file = loop {
+        match File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+            Err(e) if e.raw_os_error() == Some(libc::ENXIO) && begin.elapsed() < READER_MAX => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(e) if e.raw_os_error() == Some(libc::ENXIO) => {
+                return Err(std::io::Error::other("nobody reads from this pipe"));
+            }
+            opened => break opened?,
+        }
+    };
+    // From here on a slow reader is waited for.
+    // SAFETY: two system calls on our own descriptor.
+    let blocks = unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        flags >= 0 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) == 0
+    };
+    if blocks { Ok(file) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// `tussle.data` to `tussle.data.old`.
@@ -213,6 +242,8 @@ mod tests {
         write(&path, &tussle_evidence::sample::Sample::two_counters().evidence()).unwrap();
         assert!(!reader.join().unwrap().is_empty());
         assert!(!path.metadata().unwrap().is_file());
+        let nobody = write(&path, &tussle_evidence::sample::Sample::two_counters().evidence());
+        assert!(nobody.unwrap_err().to_string().contains("nobody reads"), "and it does not wait for ever");
     }
 
     #[test]

@@ -344,7 +344,9 @@ impl<'s> Build<'s> {
     fn row(&mut self, row: &Row, object: u32, offset: u64) {
         let (Some(actor), Some(code)) = (self.actor(row.thread), self.code(row.code)) else { return };
         let samples = u64::from(row.samples);
-        let of = |kind: TouchKind| if row.kind == kind { samples } else { 0 };
+        // `inc [x]` reads, too, but is no atomic.
+        let kind = if row.kind == TouchKind::Rmw && !row.locked { TouchKind::Write } else { row.kind };
+        let of = |wanted: TouchKind| if kind == wanted { samples } else { 0 };
         let (reads, writes, rmws) = (of(TouchKind::Read), of(TouchKind::Write), of(TouchKind::Rmw));
         let size = u32::from(row.size);
         let table = self.e.samples.get_or_insert_default();
@@ -378,7 +380,7 @@ impl<'s> Build<'s> {
             rmws,
             held: None,
         });
-        let (actor, kind) = (Some(actor), row.kind);
+        let actor = Some(actor);
         self.e.touches.push(Touch {
             object,
             offset,

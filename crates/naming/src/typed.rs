@@ -17,7 +17,7 @@ use crate::SampledRegisters;
 use crate::image::{ImageId, Images};
 use crate::nest;
 use crate::retarget::{self, Pieces};
-use crate::types::Pending;
+use crate::types::{Pending, align_of};
 use x86::Operand;
 
 pub(crate) use x86::flatten;
@@ -220,7 +220,7 @@ fn add_objects(
     of_row: &HashMap<u32, usize>,
 ) -> HashMap<u32, (u32, u64)> {
     let old = evidence.objects.len();
-    let align = alignments(found);
+    let align = alignments(images, found);
     for f in found {
         let kind = if f.base >= KERNEL_START { ObjectKind::Slab } else { ObjectKind::Heap };
         evidence.objects.push(Object {
@@ -292,11 +292,53 @@ fn follow(rates: &mut Option<Vec<Rate>>, objects: &[Object], old: usize) {
     }
 }
 
-/// Largest power of two up to a line that divides all addresses of a type: what its allocator seems to keep.
-fn alignments(found: &[Found]) -> HashMap<(ImageId, TypeId), u64> {
-    let mut bits: HashMap<(ImageId, TypeId), u64> = HashMap::new();
+/// What an allocator gives whoever asks: `malloc` of 64-bit systems, a slab of the kernel.
+const GIVEN_ALIGN: [u64; 2] = [16, 8];
+/// Bits of the alignment of a line.
+const LINE_BITS: u32 = 6;
+/// Objects lie by luck where they are this often, to the power of two: less often than once in 128, the allocator keeps
+/// to it.
+const LUCK_BITS: u32 = 7;
+
+/// To how many bytes the objects of each type are aligned: by the type itself, or as far as all their addresses show
+/// more than luck does. One object at the begin of a line lies elsewhere in the next run.
+fn alignments(images: &Images, found: &[Found]) -> HashMap<(ImageId, TypeId), u64> {
+    let mut all: HashMap<(ImageId, TypeId), BTreeSet<u64>> = HashMap::new();
     for f in found {
-        *bits.entry((f.image, f.ty)).or_default() |= f.base;
+        all.entry((f.image, f.ty)).or_default().insert(f.base);
     }
-    bits.into_iter().map(|(k, b)| (k, 1 << b.trailing_zeros().min(6))).collect()
+    let judged = |((image, ty), bases): ((ImageId, TypeId), BTreeSet<u64>)| {
+        ((image, ty), alignment(&bases, align_of(&images.get(image).types, ty)))
+    };
+    all.into_iter().map(judged).collect()
+}
+
+/// Of objects at these addresses, of a type that asks for `own`.
+fn alignment(bases: &BTreeSet<u64>, own: u64) -> u64 {
+    let shown = bases.iter().fold(0, |bits, base| bits | base).trailing_zeros().min(LINE_BITS);
+    let kernel = bases.first().is_some_and(|b| *b >= KERNEL_START);
+    let given = GIVEN_ALIGN[usize::from(kernel)].trailing_zeros();
+    let count = u32::try_from(bases.len()).unwrap_or(u32::MAX);
+    // Each object halves the odds of every bit beyond what is given anyway.
+    let more = shown.saturating_sub(given);
+    let sure = (0..=more).rev().find(|bits| *bits == 0 || bits.saturating_mul(count) >= LUCK_BITS);
+    let align = 1u64 << shown.min(given + sure.unwrap_or(0));
+    align.max(own.min(1 << shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alignment;
+
+    #[test]
+    fn one_object_at_the_begin_of_a_line_lies_there_by_luck() {
+        let of = |bases: &[u64], own| alignment(&bases.iter().copied().collect(), own);
+        assert_eq!(of(&[0x1000], 8), 16);
+        assert_eq!(of(&[0x1000], 64), 64, "the type asks for it");
+        assert_eq!(of(&[0x1000, 0x1040, 0x1080], 8), 16, "three of them: once in 64 by luck");
+        assert_eq!(of(&[0x1000, 0x1040, 0x1080, 0x1100], 8), 64);
+        assert_eq!(of(&[0x1000, 0x1018], 8), 8, "memory of the program's own");
+        let kernel = 1 << 63;
+        assert_eq!(of(&[kernel + 0x40], 8), 8);
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tussle_evidence::Evidence;
 use tussle_host::evidence_file;
 use tussle_host::images::HostImages;
-use tussle_host::live::{LiveImages, Options, RATE_HZ_MAX, Sampling, Watching, Way, Who};
+use tussle_host::live::{LiveImages, Options, RATE_HZ_MAX, RATE_HZ_MIN, Sampling, Watching, Way, Who};
 
 /// Watch running programs: no rebuild, no PMU, any language; x86-64 Linux.
 ///
@@ -54,10 +54,10 @@ pub struct Whom {
     /// What to sample: a `software` clock, or the `pmu`'s precise loads and stores [default: the PMU where it opens]
     #[arg(long, value_name = "WHICH", value_enum)]
     clock: Option<Clock>,
-    /// Samples per second of a running thread [default: 4000, less where the budget has no room]
-    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=RATE_HZ_MAX))]
+    /// Samples per second of a running thread, 50 to 10000 [default: 4000, less where the budget has no room]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(RATE_HZ_MIN..=RATE_HZ_MAX))]
     rate: Option<u64>,
-    /// Share of the program's CPU time that watching may take.
+    /// Share of the program's CPU time that watching may take, 0.01% to 50%.
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percent)]
     overhead: f64,
     /// Do not use debug registers: samples only.

@@ -7,7 +7,9 @@ use std::io;
 #[non_exhaustive]
 pub enum LiveError {
     /// No such process.
-    #[error("process {0} does not exist (in a container it has the number that `ps` shows there)")]
+    #[error(
+        "process {0} does not exist, or has ended (in a container it has the number that `ps` shows there)"
+    )]
     NoProcess(u32),
     /// Nobody to look at.
     #[error("user {0} has no processes")]

@@ -45,7 +45,7 @@ pub const RATE_HZ_MAX: u64 = 10_000;
 pub const RATE_HZ: u64 = 4_000;
 
 /// The least that makes sense.
-const RATE_HZ_MIN: u64 = 50;
+pub const RATE_HZ_MIN: u64 = 50;
 
 /// Rings are read so often at least, and more often where the clock has to pause in between: waking up costs, too.
 const TICK: Duration = Duration::from_millis(50);
