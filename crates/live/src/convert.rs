@@ -80,6 +80,8 @@ fn kept(session: &Session) -> Vec<LineId> {
             }
         }
     }
+    // What was watched before it was seen that its threads take turns.
+    out.retain(|id| !session.lines.get(*id).is_some_and(|l| l.moved()));
     out.into_iter().collect()
 }
 
@@ -469,9 +471,20 @@ impl<'s> Build<'s> {
                 "the table of lines was full; rarely touched lines may be missing",
             ),
             (
-                "lines that moved from CPU to CPU with a task",
+                match self.session.kernel {
+                    Some(_) => "lines that moved from CPU to CPU with a task",
+                    None => "lines that threads use in turns",
+                },
                 moved,
-                "used by one task, or by one CPU after the other: no fight",
+                match self.session.kernel {
+                    Some(_) => "used by one task, or by one CPU after the other: no fight",
+                    None => "turns of a third of a second and longer: no fight",
+                },
+            ),
+            (
+                "threads that came after others that had ended",
+                self.session.threads.iter().map(|t| u64::from(t.in_turn)).sum(),
+                "made by the same thread: those that followed each other are shown as one",
             ),
             (
                 "samples of rows that a line had no room for",

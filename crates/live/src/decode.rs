@@ -51,8 +51,8 @@ pub enum Event<'a> {
     Mapped(u32, Mapping),
     /// Name of a thread: process, thread, name, and whether the process runs another program now.
     Named(u32, u32, String, bool),
-    /// A new thread: process, its parent process, thread.
-    Forked(u32, u32, u32),
+    /// A new thread: process, its parent process, thread, who made it.
+    Forked(u32, u32, u32, u32),
     /// A thread has ended: process, thread.
     Ended(u32, u32),
     /// Records that the ring had no room for.
@@ -122,7 +122,10 @@ fn event<'a>(r: &Record<'a>, attr: &Attr) -> Option<Event<'a>> {
         }
         kind::FORK | kind::EXIT => {
             let (pid, parent, tid) = (b.u32()?, b.u32()?, b.u32()?);
-            if r.kind == kind::FORK { Event::Forked(pid, parent, tid) } else { Event::Ended(pid, tid) }
+            match r.kind {
+                kind::FORK => Event::Forked(pid, parent, tid, b.u32()?),
+                _ => Event::Ended(pid, tid),
+            }
         }
         kind::LOST => {
             b.skip(8)?;
@@ -195,7 +198,7 @@ mod tests {
         let is = |e: &Event| matches!(e, Event::Sample(_));
         let read = events(&ready, &attr());
         assert_eq!(read.iter().map(is).collect::<Vec<_>>(), [false, true, false]);
-        assert_eq!((&read[0], &read[2]), (&Event::Forked(10, 9, 11), &Event::Ended(10, 11)));
+        assert_eq!((&read[0], &read[2]), (&Event::Forked(10, 9, 11, 9), &Event::Ended(10, 11)));
         assert_eq!(in_order(&later, &attr(), 15..51), (sample(50), Vec::new()));
         let without = Attr { flags: 0, ..attr() };
         let (ready, _) = in_order(&bytes, &without, 0..51);
@@ -219,7 +222,7 @@ mod tests {
         bytes.extend([9, 0, 0, 0, 0, 0, 200, 0]);
         let read = events(&bytes, &attr());
         assert_eq!(read.len(), 6, "the record that is cut off is left out");
-        assert_eq!(read[0], Event::Forked(10, 9, 11));
+        assert_eq!(read[0], Event::Forked(10, 9, 11, 9));
         assert_eq!(read[1], Event::Ended(10, 11));
         assert_eq!(read[2], Event::Lost(5));
         assert_eq!(read[3], Event::Named(10, 11, "worker".into(), false));

@@ -25,3 +25,4 @@ pub mod precise;
 pub mod registers;
 pub mod session;
 pub mod stores;
+pub mod turns;

@@ -5,6 +5,7 @@
 
 use crate::address::{Access, How};
 use crate::precise::Told;
+use crate::turns::Turns;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use tussle_evidence::TouchKind;
@@ -66,7 +67,9 @@ pub struct Line {
     tasks: Tasks,
     last: Option<u32>,
     /// Times that another thread came than the one before.
-    turns: u64,
+    changes: u64,
+    /// Who was seen when, from the second thread and the first store on.
+    turns: Option<Box<Turns>>,
 }
 
 /// Where threads of the table are CPUs: who ran on them.
@@ -80,7 +83,7 @@ enum Tasks {
 }
 
 /// Of the changes between CPUs that chance would give, a line has fewer than one in so many if it moves with a task.
-const TURNS_PART: f64 = 4.0;
+const CHANGES_PART: f64 = 4.0;
 
 impl Line {
     /// Two threads were seen on it, and a store.
@@ -88,17 +91,18 @@ impl Line {
         self.several && self.stored && !self.moved()
     }
 
-    /// Several CPUs were seen on it because a task that uses it went from one to the other, not because they fight.
+    /// Several threads were seen on it that use it in long turns, or several CPUs because a task that uses it went from
+    /// one to the other: no fight.
     pub fn moved(&self) -> bool {
         match self.tasks {
-            Tasks::Themselves => false,
+            Tasks::Themselves => self.several && self.turns.as_ref().is_some_and(|t| t.are_long()),
             Tasks::One(_) => self.several,
-            Tasks::Several => self.several && (self.turns as f64) < self.turns_by_chance() / TURNS_PART,
+            Tasks::Several => self.several && (self.changes as f64) < self.changes_by_chance() / CHANGES_PART,
         }
     }
 
     /// Changes between CPUs if each sample came from one of them by lot.
-    fn turns_by_chance(&self) -> f64 {
+    fn changes_by_chance(&self) -> f64 {
         let threads = self.threads();
         let all: f64 = threads.iter().map(|t| t.1 as f64).sum();
         let same: f64 = threads.iter().map(|t| (t.1 as f64 / all.max(1.0)).powi(2)).sum();
@@ -137,11 +141,14 @@ impl Line {
         out
     }
 
-    fn add(&mut self, new: Row) -> bool {
+    fn add(&mut self, new: Row, now_ns: u64) -> bool {
         self.samples += u64::from(new.samples);
         self.stored |= new.kind != TouchKind::Read;
         self.several |= self.rows.first().is_some_and(|r| r.thread != new.thread);
-        self.turns += u64::from(self.last.is_some_and(|t| t != new.thread));
+        if self.several && self.stored && now_ns > 0 {
+            self.turns.get_or_insert_default().add(new.thread, now_ns);
+        }
+        self.changes += u64::from(self.last.is_some_and(|t| t != new.thread));
         self.last = Some(new.thread);
         let same = |r: &&mut Row| {
             (r.thread, r.code, r.offset, r.size, r.kind, r.how)
@@ -175,6 +182,8 @@ pub struct Lines {
     pub dropped_samples: u64,
     /// Samples of rows that a line had no room for.
     pub rows_lost: u64,
+    /// Time of the samples that come; 0 where it is not known.
+    pub now_ns: u64,
 }
 
 impl Lines {
@@ -232,7 +241,7 @@ impl Lines {
         if self.lines.len() >= self.lines_max && !self.lines.contains_key(&id) {
             self.make_room();
         }
-        if !self.lines.entry(id).or_default().add(row) {
+        if !self.lines.entry(id).or_default().add(row, self.now_ns) {
             self.rows_lost += 1;
         }
     }
@@ -268,7 +277,7 @@ impl Lines {
 
     /// Lines that two threads touch and of which no store was seen: one may be.
     pub fn suspects(&self) -> Vec<(LineId, &Line)> {
-        let possible = |l: &(&LineId, &Line)| l.1.shared() && !l.1.contended();
+        let possible = |l: &(&LineId, &Line)| l.1.shared() && !l.1.contended() && !l.1.moved();
         let mut out: Vec<(LineId, &Line)> = self.all().filter(possible).map(|l| (*l.0, l.1)).collect();
         out.sort_unstable_by_key(|(id, l)| (std::cmp::Reverse(l.samples), *id));
         out

@@ -12,7 +12,7 @@ use crate::maps::{Mapping, Maps};
 use crate::registers::Registers;
 use foldhash::fast::RandomState;
 use iced_x86::Instruction;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tussle_debuginfo::Bytes;
 use tussle_evidence::{TouchKind, Unit};
@@ -118,6 +118,11 @@ pub struct Thread {
     pub samples: u64,
     /// Its stack pointer when it was sampled last.
     pub stack_pointer: u64,
+    /// The thread that made it.
+    pub creator: Option<u32>,
+    /// Threads that its creator made after it had ended, one after the other, and that it stands for, too: jobs of some
+    /// milliseconds are one thread to whoever looks at a line.
+    pub in_turn: u32,
 }
 
 /// What became of the samples. A sample may tell of two instructions.
@@ -167,6 +172,8 @@ pub struct Session {
     pub whole_machine: bool,
     by_pid: HashMap<u32, u32>,
     by_tid: HashMap<(u32, u32), u32>,
+    /// Threads that have ended, by who made them.
+    idle: HashMap<u32, BTreeSet<u32>>,
     by_code: HashMap<(u32, u64), u32, RandomState>,
     shared: HashMap<(u64, u64), u32>,
     spaces: u32,
@@ -193,6 +200,7 @@ impl Default for Session {
             whole_machine: false,
             by_pid: HashMap::new(),
             by_tid: HashMap::new(),
+            idle: HashMap::new(),
             by_code: HashMap::default(),
             shared: HashMap::new(),
             spaces: 0,
@@ -230,10 +238,12 @@ impl Session {
                 if *exec {
                     self.replaced(*pid, target);
                 }
-                let t = self.thread(*pid, *tid, target);
-                self.threads[t as usize].name = Some(name.clone());
+                self.thread(*pid, *tid, target);
+                self.named(*pid, *tid, name);
             }
-            Event::Forked(pid, parent, tid) => self.forked(*pid, *parent, *tid, target),
+            Event::Forked(pid, parent, tid, creator) => {
+                self.forked(*pid, (*parent, *creator), *tid, target);
+            }
             Event::Ended(pid, tid) => self.ended(*pid, *tid),
             Event::Lost(n) => self.counts.lost += n,
             Event::Throttled => self.counts.throttled += 1,
@@ -245,7 +255,7 @@ impl Session {
         let pid = match event {
             Event::Sample(s) => s.pid,
             Event::Mapped(pid, _) | Event::Named(pid, ..) | Event::Ended(pid, _) => Some(*pid),
-            Event::Forked(_, parent, _) => Some(*parent),
+            Event::Forked(_, parent, ..) => Some(*parent),
             Event::Lost(_) | Event::Throttled | Event::Other => return true,
         };
         pid.is_some_and(|pid| self.by_pid.contains_key(&pid))
@@ -294,19 +304,67 @@ impl Session {
         self.processes[id as usize].parent = parent;
     }
 
-    fn forked(&mut self, pid: u32, parent: u32, tid: u32, target: &mut dyn Target) {
+    /// A thread that stands for earlier ones has another name than these had: it is one of its own.
+    fn named(&mut self, pid: u32, tid: u32, name: &str) {
+        let Some(&at) = self.by_tid.get(&(pid, tid)) else { return };
+        let t = &self.threads[at as usize];
+        if t.in_turn == 0 || t.name.as_deref() == Some(name) {
+            self.threads[at as usize].name = Some(name.into());
+            return;
+        }
+        let own = Thread { tid, name: Some(name.into()), in_turn: 0, samples: 0, ..t.clone() };
+        let idle = t.creator.map(|c| self.idle.entry(c).or_default());
+        let called = |n: &&u32| self.threads[**n as usize].name.as_deref() == Some(name);
+        let same = idle.as_ref().and_then(|i| i.iter().find(called).copied());
+        if let Some(idle) = idle {
+            same.iter().for_each(|n| _ = idle.remove(n));
+            idle.insert(at);
+        }
+        let wrong = &mut self.threads[at as usize];
+        (wrong.ended, wrong.in_turn) = (true, wrong.in_turn - 1);
+        let at = same.unwrap_or(self.threads.len() as u32);
+        match self.threads.get_mut(at as usize) {
+            Some(t) => (t.tid, t.ended, t.in_turn) = (tid, false, t.in_turn + 1),
+            None => self.threads.push(own),
+        }
+        self.by_tid.insert((pid, tid), at);
+    }
+
+    fn forked(&mut self, pid: u32, (parent, creator): (u32, u32), tid: u32, target: &mut dyn Target) {
         if pid != parent && !self.by_pid.contains_key(&pid) {
             let from = self.process(parent, target);
             let p = &self.processes[from as usize];
             let (program, maps) = (p.program.clone(), p.maps.clone());
             self.new_process(Process { pid, parent: Some(from), program, maps, ..Process::default() });
         }
-        self.thread(pid, tid, target);
+        let creator = self.by_tid.get(&(parent, creator)).copied().filter(|_| pid == parent);
+        let Some(creator) = creator.filter(|_| !self.by_tid.contains_key(&(pid, tid))) else {
+            self.thread(pid, tid, target);
+            return;
+        };
+        // A new thread has its creator's name at first, and one that is short may have no other.
+        let name = self.threads[creator as usize].name.clone();
+        let idle = self.idle.entry(creator).or_default();
+        if let Some(&at) = idle.iter().next() {
+            idle.remove(&at);
+            let t = &mut self.threads[at as usize];
+            (t.tid, t.ended, t.in_turn) = (tid, false, t.in_turn + 1);
+            self.processes[t.process as usize].threads += 1;
+            self.by_tid.insert((pid, tid), at);
+            return;
+        }
+        let at = self.thread(pid, tid, target);
+        let t = &mut self.threads[at as usize];
+        t.creator = Some(creator);
+        t.name = t.name.take().or(name);
     }
 
     fn ended(&mut self, pid: u32, tid: u32) {
         let Some(t) = self.by_tid.remove(&(pid, tid)) else { return };
         self.threads[t as usize].ended = true;
+        if let Some(creator) = self.threads[t as usize].creator {
+            self.idle.entry(creator).or_default().insert(t);
+        }
         let p = &mut self.processes[self.threads[t as usize].process as usize];
         p.threads = p.threads.saturating_sub(1);
         if p.threads == 0 {
@@ -338,6 +396,7 @@ impl Session {
             return;
         }
         self.counts.samples += 1;
+        self.lines.now_ns = s.time_ns.unwrap_or(0);
         let thread = self.thread(pid, tid, target);
         let process = self.threads[thread as usize].process;
         let stack_pointer = registers.get(iced_x86::Register::RSP).unwrap_or(0);

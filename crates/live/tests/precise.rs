@@ -247,11 +247,34 @@ fn of_the_whole_machine_only_known_processes_and_their_children_count() {
     session.whole_machine = true;
     session.thread(10, 10, &mut target);
     let named = |pid: u32| Event::Named(pid, pid, "somebody".into(), false);
-    let steps = [Event::Forked(21, 20, 21), named(20), named(21), Event::Forked(11, 10, 11), named(11)];
+    let steps =
+        [Event::Forked(21, 20, 21, 20), named(20), named(21), Event::Forked(11, 10, 11, 10), named(11)];
     steps.iter().for_each(|e| session.take(e, &mut target));
     let pids: Vec<u32> = session.processes.iter().map(|p| p.pid).collect();
     assert_eq!(pids, [10, 11]);
     session.take(&Event::Ended(11, 11), &mut target);
     session.take(&named(11), &mut target);
     assert_eq!(session.processes.len(), 2, "the number belongs to somebody else now");
+}
+
+/// Jobs of milliseconds that one thread starts one after the other are one thread to whoever looks at a line.
+#[test]
+fn threads_of_one_creator_that_follow_each_other_are_one() {
+    use tussle_live::decode::Event;
+    let (mut session, mut target) = (Session::default(), Code::default());
+    session.thread(10, 10, &mut target);
+    let mut take = |session: &mut Session, e: &[Event]| e.iter().for_each(|e| session.take(e, &mut target));
+    let (forked, ended) = (|tid| Event::Forked(10, 10, tid, 10), |tid| Event::Ended(10, tid));
+    let named = |tid, name: &str| Event::Named(10, tid, name.into(), false);
+    take(&mut session, &[forked(11), forked(12), ended(12), ended(11), forked(13), forked(14)]);
+    let tids = |s: &Session| s.threads.iter().map(|t| (t.tid, t.in_turn)).collect::<Vec<_>>();
+    assert_eq!(tids(&session), [(10, 0), (13, 1), (14, 1)], "the first takes the place of the first");
+    // While they live, others are others.
+    take(&mut session, &[forked(15), named(15, "writer"), ended(13), ended(15)]);
+    // A name tells: the place of `writer` is for a writer.
+    take(&mut session, &[forked(16), named(16, "writer"), forked(17), named(17, "reader")]);
+    let names: Vec<_> =
+        session.threads.iter().map(|t| (t.tid, t.name.as_deref().unwrap_or(""), t.in_turn)).collect();
+    assert_eq!(names[3], (16, "writer", 1), "{names:?}");
+    assert_eq!(names.last(), Some(&(17, "reader", 0)), "{names:?}");
 }

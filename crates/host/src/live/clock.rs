@@ -196,7 +196,7 @@ impl Clock {
     fn born(&mut self) -> HashSet<u32> {
         self.drain();
         let records = decode::events(&self.buffer, &self.layout);
-        let tid = |r: &Record| if let Record::Forked(_, _, tid) = r { Some(*tid) } else { None };
+        let tid = |r: &Record| if let Record::Forked(_, _, tid, _) = r { Some(*tid) } else { None };
         records.iter().filter_map(tid).collect()
     }
 
