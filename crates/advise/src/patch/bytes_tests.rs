@@ -191,3 +191,16 @@ fn assembly_that_names_a_variable() {
     fine("struct s g;\nint f(void) { int v; asm(\"movl h+4(%%rip), %0\" : \"=r\"(v)); return v; }");
     refused("bool f() { return std::is_corresponding_member(&s::a, &t::v); }", "asks for its first members");
 }
+
+/// Who defines such a function shows nothing.
+#[test]
+fn the_definition_of_bit_cast_is_no_use_of_it() {
+    let cast = "template <typename To, typename From>\ninline To bit_cast(const From &from) {\n\
+        return __builtin_bit_cast(To, from);\n}\ninline double as_double(long bits) { return bit_cast<double>(bits); }\n";
+    let fine = |code: &str| {
+        let text = format!("namespace n {{\n{cast}struct s {{ long a; long b; }};\n{code}\n}}\n");
+        crate::patch::uses::check("s", None, crate::patch::uses::Ask::LAYOUT, &[("x.cc", &text)]).is_ok()
+    };
+    assert!(fine("long f(const s &x) { return x.a; }"));
+    assert!(!fine("auto f(const s &x) { return bit_cast<two>(x); }"));
+}

@@ -65,6 +65,8 @@ fn an_object_that_comes_back_as_numbers() {
         "words() gives it back as numbers",
     );
     fine_by("align:d=64", &format!("{words}long f(const struct s *s) {{ return words(s->name)[0]; }}"));
+    let text = "static const char *about(struct s *s, char *buf, size_t n) { return buf; }\n";
+    fine_by("align:d=64", &format!("{text}void f(struct s *s, char *b) {{ puts(about(s, b, 8)); }}"));
 }
 
 #[test]

@@ -28,6 +28,40 @@ pub(super) struct Curious {
     how: &'static str,
     /// It is a concept.
     concept: bool,
+    /// Which arguments of a function it looks at; all, where that is not known.
+    at: Option<Positions>,
+}
+
+/// Arguments of a function: these, and all from one on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Positions {
+    these: Vec<usize>,
+    rest: usize,
+}
+
+impl Positions {
+    fn has(&self, n: usize) -> bool {
+        self.these.contains(&n) || n >= self.rest
+    }
+}
+
+impl Curious {
+    fn looks_at(&self, argument: usize) -> bool {
+        self.at.as_ref().is_none_or(|p| p.has(argument))
+    }
+}
+
+/// The arguments of the function `name` that `wanted` holds of; `Ts... ts` stands for all from there on. `None` where
+/// there is no such argument: something else is looked at.
+fn positions(code: &Code<'_, '_>, name: usize, wanted: &dyn Fn((usize, usize)) -> bool) -> Option<Positions> {
+    if code.text(name + 1) != "(" {
+        return None;
+    }
+    let all = code.arguments(name + 1);
+    let these: Vec<usize> = all.iter().enumerate().filter(|a| wanted(*a.1)).map(|a| a.0).collect();
+    let many = |a: &(usize, usize)| (a.0..a.1).any(|j| code.text(j) == "." && code.text(j + 1) == ".");
+    let rest = all.iter().position(many).filter(|n| these.contains(n)).unwrap_or(usize::MAX);
+    (!these.is_empty()).then_some(Positions { these, rest })
 }
 
 /// Every such template of `files`.
@@ -78,7 +112,7 @@ fn deduced(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
         _ => open - 1,
     };
     let how = how(code, (body, end), &parameters).filter(|_| code.is_word(name))?;
-    Some(Curious { name: code.text(name).to_string(), how, concept: false })
+    Some(Curious { name: code.text(name).to_string(), how, concept: false, at: None })
 }
 
 /// The template at `i`, if one of `concepts` says what it is given.
@@ -87,7 +121,7 @@ fn constrained(code: &Code<'_, '_>, i: usize, concepts: &[Curious]) -> Option<Cu
     let open = (close..code.len().min(close + PARAMETER_TOKENS_MAX)).find(|&j| code.text(j) == "{")?;
     let how = (i + 2..open).find_map(|j| concepts.iter().find(|c| c.name == code.text(j)))?.how;
     let name = (close + 1..open).find(|&j| code.is_word(j) && code.text(j + 1) == "(")?;
-    Some(Curious { name: code.text(name).to_string(), how, concept: false })
+    Some(Curious { name: code.text(name).to_string(), how, concept: false, at: None })
 }
 
 /// The template at `i`, if it gives its parameters to one of `known`.
@@ -104,12 +138,20 @@ fn hands_on(code: &Code<'_, '_>, i: usize, known: &[Curious]) -> Option<Curious>
         .map(|(_, to)| code.text(to - 1))
         .collect();
     let generic = |k: usize| own.contains(&code.text(k)) || is_generic(code, k, &parameters);
-    let given = |j: usize| {
+    let mut handed: Vec<&str> = Vec::new();
+    let mut found = None;
+    for j in (name + 1..end).filter(|&j| code.text(j + 1) == "(") {
+        let Some(known) = known.iter().find(|c| c.name == code.text(j)) else { continue };
         let arguments = code.arguments(j + 1);
-        code.text(j + 1) == "(" && arguments.iter().any(|a| (a.0..a.1).any(|k| code.is_word(k) && generic(k)))
-    };
-    let how = (name + 1..end).find_map(|j| known.iter().find(|c| c.name == code.text(j) && given(j)))?.how;
-    Some(Curious { name: code.text(name).to_string(), how, concept: false })
+        let looked_at = arguments.iter().enumerate().filter(|a| known.looks_at(a.0));
+        let words = looked_at.flat_map(|(_, a)| (a.0..a.1).filter(|&k| code.is_word(k) && generic(k)));
+        let before = handed.len();
+        handed.extend(words.map(|k| code.text(k)));
+        found = found.or((handed.len() > before).then_some(known.how));
+    }
+    let given = |(from, to): (usize, usize)| to > from && handed.contains(&code.text(to - 1));
+    let at = positions(code, name, &given);
+    Some(Curious { name: code.text(name).to_string(), how: found?, concept: false, at })
 }
 
 /// `template <`, as far as a glance tells.
@@ -124,7 +166,7 @@ pub(super) fn in_file(objects: &Objects<'_, '_>, curious: &[Curious], size: bool
     curious.iter().filter(|c| (c.how == SIZE) == size).find_map(|c| {
         let place = match c.name.as_str() {
             OPERATOR => (2..objects.code.len()).find(|&i| operand(objects, i)),
-            name => objects.code.places(name).iter().copied().find(|&i| given(objects, i)),
+            name => objects.code.places(name).iter().copied().find(|&i| given(objects, i, c)),
         };
         place.map(|i| (i, format!("{} {} what it is given", c.name, c.how)))
     })
@@ -163,7 +205,7 @@ pub(super) fn braced(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
 }
 
 /// The template at `i` is given the type (`f<S>`) or an object of it (`f(s)`).
-fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
+fn given(objects: &Objects<'_, '_>, i: usize, curious: &Curious) -> bool {
     if objects.text(i + 1) == "<" {
         return objects.names_type(i + 2, (i + 2..i + 12).find(|&j| objects.text(j) == ">").unwrap_or(i + 2));
     }
@@ -173,7 +215,8 @@ fn given(objects: &Objects<'_, '_>, i: usize) -> bool {
     let whole = |j: usize| objects.is_object(j) && (!member(j) || objects.text(j + 3) == "(");
     let returned = |j: usize| objects.text(j + 1) == "(" && objects.returns_object(objects.text(j));
     let shown = |j: usize| whole(j) || is_made(objects, j) || returned(j);
-    objects.text(i + 1) == "(" && objects.arguments(i + 1).iter().any(|&(from, to)| (from..to).any(shown))
+    let arguments = objects.arguments(i + 1).into_iter().enumerate().filter(|a| curious.looks_at(a.0));
+    objects.text(i + 1) == "(" && arguments.into_iter().any(|(_, (from, to))| (from..to).any(shown))
 }
 
 /// The name of the template at `i`, its end, and its parameters.
@@ -201,7 +244,9 @@ fn template(code: &Code<'_, '_>, i: usize) -> Option<Curious> {
     let union = code.text(name - 1) == "union" && (name..end).any(|j| parameters.contains(&code.text(j)));
     let how = if union { "looks at the bytes of" } else { how(code, (name, end), &parameters)? };
     let concept = code.text(name.wrapping_sub(1)) == "concept";
-    Some(Curious { name: code.text(name).to_string(), how, concept })
+    let generic = |(from, to): (usize, usize)| (from..to).any(|k| parameters.contains(&code.text(k)));
+    let at = positions(code, name, &generic);
+    Some(Curious { name: code.text(name).to_string(), how, concept, at })
 }
 
 /// What the tokens `from..to` of a template do with the layout of its parameters. Whoever asks for a size and has an
@@ -295,6 +340,36 @@ fn end_of(code: &Code<'_, '_>, from: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use crate::patch::uses::{Ask, check};
+
+    /// A hash that hands its state on, and what it takes of an object member by member.
+    #[test]
+    fn arguments_that_are_not_looked_at() {
+        let hash = "struct H { template <typename T> static H combine(H state, const T &v) {\n\
+            const unsigned char *p = reinterpret_cast<const unsigned char *>(&v); return state; } };\n\
+            template <typename S> S value(S state, s x) { return S::combine(state, x.a); }\n";
+        let run = |code: &str| {
+            let text = format!("struct s {{ int a; int b; }};\n{hash}{code}\n");
+            check("s", None, Ask::LAYOUT, &[("x.cc", &text)]).is_ok()
+        };
+        assert!(run("void f(H h, s &x) { value(h, x); }"));
+        assert!(!run("void f(H h, s &x) { H::combine(h, x); }"));
+        let both =
+            "template <typename S, typename T> S all(S state, const T &t) { return S::combine(state, t); }\n";
+        assert!(!run(&format!("{both}void f(H h, s &x) {{ all(h, x); }}")));
+        assert!(run(&format!("{both}void f(H h, s &x) {{ all(x.b, x.a); }}")));
+    }
+
+    #[test]
+    fn a_templates_parameter_of_its_name_is_another_type() {
+        let bytes = "template <class T> int h(T &o) { return reinterpret_cast<unsigned char *>(&o)[0]; }\n";
+        let run = |parameter: &str| {
+            let code = format!("template <typename {parameter}> int g({parameter} v) {{ return h(v); }}");
+            let text =
+                format!("struct s {{ int a; int b; }};\n{bytes}{code}\nint f(s *x) {{ return x->a; }}\n");
+            check("s", None, Ask::LAYOUT, &[("x.cc", &text)]).is_ok()
+        };
+        assert!(run("s") && run("U"));
+    }
 
     #[test]
     fn functions_without_a_type() {

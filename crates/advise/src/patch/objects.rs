@@ -65,7 +65,35 @@ impl<'s, 'a> Objects<'s, 'a> {
 
     /// The word at `i` is a name of the type, and not a variable or a member called like it.
     pub(super) fn is_name(&self, i: usize) -> bool {
-        self.code.is_word(i) && is_one_of(self.names, self.text(i)) && !self.is_hidden(i)
+        self.code.is_word(i)
+            && is_one_of(self.names, self.text(i))
+            && !self.is_hidden(i)
+            && !self.is_template_parameter(i)
+    }
+
+    /// The word at `i` is what a template around it calls its parameter: `template <typename Iterator>`.
+    fn is_template_parameter(&self, i: usize) -> bool {
+        if self.code.places("template").is_empty() {
+            return false;
+        }
+        let name = self.text(i);
+        let declares = |from: usize, to: usize| {
+            let parameter =
+                |j: usize| matches!(self.text(j), "typename" | "class") && self.text(j + 1) == name;
+            self.text(from) == "template" && (from + 2..to).any(parameter)
+        };
+        let here = self.code.start_of(i);
+        if declares(here, i + 1) {
+            return true;
+        }
+        let mut at = i;
+        while let Some(open) = self.code.enclosing(at) {
+            if declares(self.code.start_of(open), open) {
+                return true;
+            }
+            at = open;
+        }
+        false
     }
 
     /// The word at `i` is a member, or the function around it has a variable of this name. A variable's own declarator

@@ -315,9 +315,11 @@ impl Overlay<'_, '_, '_> {
         if !objects.code.is_word(i) || objects.text(i + 1) != "(" {
             return None;
         }
-        let given = objects.arguments(i + 1).iter().any(|&a| objects.is_address(a) || objects.is_whole(a));
-        let numbers = |f: &(&str, &str)| takes_bytes(f.1, name) && gives_numbers(f.1, name);
-        let back = given && self.files.iter().any(numbers);
+        let arguments = objects.arguments(i + 1);
+        let mut given =
+            arguments.iter().enumerate().filter(|a| objects.is_address(*a.1) || objects.is_whole(*a.1));
+        let back = given
+            .any(|(n, _)| self.files.iter().any(|f| takes_bytes(f.1, name, n) && gives_numbers(f.1, name)));
         back.then(|| (Over::Numbers, format!("{name}() gives it back as numbers")))
     }
 }
@@ -327,12 +329,14 @@ fn gives_numbers(text: &str, name: &str) -> bool {
     places_of(text, name).any(|at| {
         let before = text[..at].trim_end();
         let pointee = before.strip_suffix('*').map(str::trim_end);
-        pointee.and_then(|p| p.rsplit([' ', '\n', '\t', ';', '}']).next()).is_some_and(is_number_type)
+        let word = pointee.and_then(|p| p.rsplit([' ', '\n', '\t', ';', '}']).next());
+        // `const char *` is a text.
+        word.is_some_and(|w| is_number_type(w) && w != "char")
     })
 }
 
-/// The text defines or declares a function of this name with a parameter that points to bytes or to anything.
-pub(super) fn takes_bytes(text: &str, name: &str) -> bool {
+/// The text defines or declares a function of this name whose parameter `index` points to bytes or to anything.
+pub(super) fn takes_bytes(text: &str, name: &str, index: usize) -> bool {
     places_of(text, name).any(|at| {
         let behind = text[at + name.len()..].trim_start();
         let Some(list) = behind.strip_prefix('(').and_then(|b| b.split(')').next()) else { return false };
@@ -340,6 +344,6 @@ pub(super) fn takes_bytes(text: &str, name: &str) -> bool {
             p.contains('*')
                 && ["void", "char", "uint8_t", "u8"].iter().any(|w| p.split([' ', '*']).any(|x| x == *w))
         };
-        list.split(',').any(untyped)
+        list.split(',').nth(index).is_some_and(untyped)
     })
 }

@@ -551,19 +551,29 @@ impl<'s, 'a> Code<'s, 'a> {
         (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1)
     }
 
-    /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it.
+    /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it, the `}` of a
+    /// function's body.
     pub(super) fn statement(&self, i: usize) -> (usize, usize) {
         let start = self.start_of(i);
-        let mut depth = 0usize;
+        let (mut depth, mut body) = (0usize, false);
         let end = (i..self.len()).find(|&j| {
+            let outside = depth == 0;
             match self.text(j) {
                 "{" | "(" | "[" => depth += 1,
                 "}" | ")" | "]" => depth = depth.saturating_sub(1),
                 _ => {}
             }
-            depth == 0 && self.text(j) == ";"
+            if outside && self.text(j) == "{" && j > 0 {
+                body = matches!(self.text(j - 1), ")" | "const" | "noexcept" | "override" | "final");
+            }
+            depth == 0 && (self.text(j) == ";" || body && self.text(j) == "}" && self.ends_at(j))
         });
         (start, end.unwrap_or(self.len()))
+    }
+
+    /// What follows the `}` at `j` begins something else.
+    fn ends_at(&self, j: usize) -> bool {
+        j + 1 >= self.len() || self.text(j + 1) == "}" || self.is_word(j + 1)
     }
 
     /// `a * b` multiplies where a value stands before: only statements and parameter lists begin declarations.

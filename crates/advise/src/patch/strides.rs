@@ -107,7 +107,7 @@ fn sized(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<
     };
     let others = || arguments.iter().enumerate().filter(|a| a.0 != given).map(|a| a.1);
     let known = SIZED.contains(&name);
-    let untyped = || files.iter().any(|f| takes_bytes(f.1, name));
+    let untyped = || files.iter().any(|f| takes_bytes(f.1, name, given));
     if others().any(own) || !(known || untyped()) {
         return None;
     }
