@@ -29,6 +29,41 @@ pub(crate) fn holds(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId
     holds_at(table, outer, offset, inner, 0)
 }
 
+/// The same of a type of another table, by its name and size: `pthread_mutex_t` as the C library has it.
+pub(crate) fn holds_named(
+    table: &TypeTable,
+    outer: TypeId,
+    offset: u64,
+    (inners, inner): (&TypeTable, TypeId),
+) -> bool {
+    let (name, size) = (inners.name(inner), inners.size(inner));
+    let mut at = (outer, offset);
+    for _ in 0..DEPTH_MAX {
+        let (ty, offset) = at;
+        if offset == 0 && table.size(ty) == size && size.is_some() && table.name(ty) == name {
+            return true;
+        }
+        let id = table.strip(ty);
+        let next = match table.get(id) {
+            Type::Array { elem, .. } => {
+                let stride = table.size(*elem).filter(|s| *s > 0);
+                stride.filter(|_| offset < table.size(id).unwrap_or(0)).map(|s| (*elem, offset % s))
+            }
+            Type::Aggregate(a) => {
+                let covers = |m: &&tussle_model::Member| {
+                    let size = table.size(m.ty).unwrap_or(0);
+                    m.role != MemberRole::Static && m.offset() <= offset && offset - m.offset() < size
+                };
+                a.members.iter().find(covers).map(|m| (m.ty, offset - m.offset()))
+            }
+            _ => None,
+        };
+        let Some(next) = next else { return false };
+        at = next;
+    }
+    false
+}
+
 fn holds_at(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId, depth: usize) -> bool {
     if offset == 0 && same(table, outer, inner) {
         return true;

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use tussle_evidence::{Basis, Evidence, Object, ObjectKind, Rate, Sampled};
 use tussle_model::TypeId;
+use tussle_model::leaf::{Arrays, Leaf, leaves_within};
 
 use crate::SampledRegisters;
 use crate::image::{ImageId, Images};
@@ -65,7 +66,7 @@ pub(crate) fn place(
     let old = evidence.objects.len();
     let found = votes(evidence, images, registers);
     let (objects, mut of_row) = merge(images, found);
-    by_address(evidence, &objects, &mut of_row);
+    by_address(evidence, images, &objects, &mut of_row);
     let of_row = add_objects(evidence, images, pending, &objects, &of_row);
     move_rows(evidence, &of_row, old);
 }
@@ -158,10 +159,12 @@ fn merge(images: &Images, mut found: Vec<Found>) -> (Vec<Found>, HashMap<u32, us
         let around = before.flat_map(|(_, ids)| ids.iter().copied());
         let outer = around.into_iter().find(|id| {
             let o = &kept[*id];
-            let inside = f.base - o.base;
-            o.image == f.image
-                && inside.saturating_add(f.size) <= o.size
-                && nest::holds(&images.get(f.image).types, o.ty, inside, f.ty)
+            let (inside, table) = (f.base - o.base, |image| &images.get(image).types);
+            let holds = match o.image == f.image {
+                true => nest::holds(table(f.image), o.ty, inside, f.ty),
+                false => nest::holds_named(table(o.image), o.ty, inside, (table(f.image), f.ty)),
+            };
+            inside.saturating_add(f.size) <= o.size && holds
         });
         let id = outer.unwrap_or_else(|| {
             by_base.entry((f.process, f.base)).or_default().push(kept.len());
@@ -175,9 +178,9 @@ fn merge(images: &Images, mut found: Vec<Found>) -> (Vec<Found>, HashMap<u32, us
     (kept, of_row)
 }
 
-/// Rows whose own code says nothing belong to the struct around them, when two pieces of code agree on it and no other
-/// struct is seen in the same place.
-fn by_address(evidence: &Evidence, objects: &[Found], of_row: &mut HashMap<u32, usize>) {
+/// Rows whose own code says nothing belong to the struct around them, when two pieces of code agree on it, or one and
+/// the bytes are just those of a member, and no other struct is seen in the same place.
+fn by_address(evidence: &Evidence, images: &Images, objects: &[Found], of_row: &mut HashMap<u32, usize>) {
     let mut sorted: Vec<usize> = (0..objects.len()).collect();
     sorted.sort_by_key(|i| (objects[*i].process, objects[*i].base));
     let mut clashes = vec![false; objects.len()];
@@ -205,7 +208,14 @@ fn by_address(evidence: &Evidence, objects: &[Found], of_row: &mut HashMap<u32, 
             continue;
         };
         let o = &objects[i];
-        if o.process == process && address - o.base < o.size && !clashes[i] && o.codes.len() >= 2 {
+        if o.process != process || address - o.base >= o.size || clashes[i] {
+            continue;
+        }
+        let (at, size) = (address - o.base, u64::from(s.size));
+        let fits = |l: &Leaf| (l.offset, l.size) == (at, size) && !l.overlaps && l.bits.is_none();
+        let member =
+            || leaves_within(&images.get(o.image).types, o.ty, Arrays::Whole, at..at + size).iter().any(fits);
+        if o.codes.len() >= 2 || member() {
             of_row.insert(row as u32, i);
         }
     }
