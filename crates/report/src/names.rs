@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use tussle_evidence::*;
 
+/// Kinds of threads that are told one by one.
+const KINDS_MAX: usize = 12;
+
 /// `4 × worker()`, `worker() T7`, `main thread`, `CPU 3`: actors by what they run, most first. `T7` is the actor's id.
 pub fn threads(e: &Evidence, actors: &[u32]) -> String {
     let mut kinds: BTreeMap<String, (u32, usize)> = BTreeMap::new();
@@ -15,12 +18,17 @@ pub fn threads(e: &Evidence, actors: &[u32]) -> String {
         1 if label.ends_with(')') || label.starts_with("lambda ") => format!("{label} T{}", actors[first]),
         // Names of running threads are often all the same.
         1 if e.run.unit.by_share() && label.starts_with("thread ") => {
-            e.actors.get(actors[first] as usize).map_or(label.clone(), |a| format!("{label} {}", a.number))
+            // One without a name is called by its number already.
+            let named = e.actors.get(actors[first] as usize).filter(|a| a.name.is_some());
+            named.map_or(label.clone(), |a| format!("{label} {}", a.number))
         }
         1 => label,
         n => format!("{n} \u{d7} {label}"),
     };
-    list.into_iter().map(text).collect::<Vec<_>>().join(", ")
+    let more: u32 = list.iter().skip(KINDS_MAX).map(|k| k.1.0).sum();
+    let shown = list.into_iter().take(KINDS_MAX).map(text);
+    let others = (more > 0).then(|| format!("{more} others"));
+    shown.chain(others).collect::<Vec<_>>().join(", ")
 }
 
 /// What one actor is called.
