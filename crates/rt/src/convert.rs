@@ -436,19 +436,39 @@ impl<'a> ProcessReader<'a> {
         };
         let words = (s >> 32 & 0xff) as u8;
         let samples = (s >> 40).max(1).div_ceil(u64::from(words.count_ones().max(1)));
-        for w in (0..8u64).filter(|w| words >> w & 1 == 1) {
-            let (start, size) = if size_code == slot::RANGE {
-                (line + w * 8, 8)
-            } else {
-                (line + w * 8 + byte, 1u64 << size_code.min(4))
+        // Of words that follow each other in a copy one row tells; samples are those of a word.
+        let ranged = size_code == slot::RANGE;
+        let mut left = words;
+        while left != 0 {
+            let first = u64::from(left.trailing_zeros());
+            let count = if ranged { u64::from((left >> first).trailing_ones()) } else { 1 };
+            left &= !((((1u16 << count) - 1) << first) as u8);
+            let (mut start, mut size) = match ranged {
+                true => (line + first * 8, 8 * count),
+                false => (line + first * 8 + byte, 1u64 << size_code.min(4)),
             };
-            let place = places.find(start, vt0, vt1, thread);
-            let object = self.object(place, places);
-            let p = places.get(place);
-            let size = size.min(p.base + p.size - start) as u32;
-            let offset = start - p.base;
-            let (actor, field, role) = (Some(actor), None, None);
-            self.ev.touches.push(Touch { object, offset, size, code, actor, kind, samples, field, role });
+            while size > 0 {
+                let place = places.find(start, vt0, vt1, thread);
+                let object = self.object(place, places);
+                let p = places.get(place);
+                let part = size.min(p.base + p.size - start);
+                let offset = start - p.base;
+                let (actor, field, role) = (Some(actor), None, None);
+                let size_now = part as u32;
+                self.ev.touches.push(Touch {
+                    object,
+                    offset,
+                    size: size_now,
+                    code,
+                    actor,
+                    kind,
+                    samples,
+                    field,
+                    role,
+                });
+                // What goes beyond the object is the next one's, of a copy.
+                (start, size) = if ranged { (start + part, size - part) } else { (start, 0) };
+            }
         }
     }
 
