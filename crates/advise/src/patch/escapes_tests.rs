@@ -520,6 +520,8 @@ fn memory_that_is_written_by_numbers() {
     let words = "map() gives an array of numbers";
     assert!(moved(&format!("{map}int f(void) {{ file[1] = 7; {read} }}")).contains(words));
     assert_eq!(moved(&format!("{map}int f(void) {{ {read} }}")), "");
+    let made = "static void *map(long at) { char text[8]; text[0] = '1'; return make(text, at); }\n";
+    assert_eq!(moved(&format!("{made}int f(void) {{ {read} }}")), "");
     let ram = "static unsigned char ram[64];\n";
     let at =
         |at: &str| format!("{ram}int f(void) {{ struct s *r = (struct s *)(ram + {at}); return r->a; }}");

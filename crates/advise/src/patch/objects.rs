@@ -128,7 +128,8 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
         let last = self.path_end(at);
         // `sizeof(x->member)` measures something else, if that is not one of ours.
-        let whole = !matches!(self.text(last + 1), "[" | "+" | "-");
+        // Nor does `sizeof(X::member)`.
+        let whole = !matches!(self.text(last + 1), "[" | "+" | "-" | ":");
         let of_pointer = last == at && self.text(at - 1) != "*" && self.is_declared_pointer(at);
         whole && (self.is_name(at) && last == at || self.is_object(last) && !of_pointer)
     }

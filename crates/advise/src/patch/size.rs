@@ -192,7 +192,8 @@ pub(super) fn measured(objects: &Objects<'_, '_>, i: usize) -> Option<usize> {
     while matches!(objects.text(at), "struct" | "const" | "class" | "union" | "volatile") {
         at += 1;
     }
-    let named = objects.is_name(at) && objects.text(to - 1) != "*";
+    // `sizeof(X::member)` is another size.
+    let named = objects.is_name(at) && objects.text(to - 1) != "*" && objects.text(at + 1) != ":";
     (named || is_object(objects, from, to)).then_some(end)
 }
 
@@ -255,5 +256,11 @@ mod tests {
             "bool f(s &x) { return std::atomic<long>::is_always_lock_free && x.a; }"
         ));
         assert!(run(Ask::SIZE, "x.cc", "extern struct t __start_all[];\nextern struct s all[];"));
+        let member = |what: &str| {
+            let holder = "class T { s own; static long at[4]; };\n";
+            format!("{holder}int T::n = sizeof({what}) / sizeof(uint64_t);")
+        };
+        assert!(run(Ask::SIZE, "x.cc", &member("T::at")));
+        assert!(!run(Ask::SIZE, "x.cc", &member("T")));
     }
 }

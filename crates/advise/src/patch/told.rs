@@ -183,7 +183,9 @@ fn gives_array(code: &Code<'_, '_>, (from, to): (usize, usize)) -> bool {
     let mut returns = code.places("return").iter().filter(|&&j| from <= j && j < to);
     returns.any(|&j| {
         let value = (j + 1..j + 8).find(|&k| code.is_word(k) && is_value(code, operand(code, k)));
-        value.is_some_and(|v| is_written(code, v))
+        // `return make(buffer)` returns something else.
+        let given = |v: usize| (j + 2..v).any(|k| code.text(k) == "(" && code.is_word(k - 1));
+        value.is_some_and(|v| !given(v) && is_written(code, v))
     })
 }
 
@@ -191,7 +193,10 @@ fn gives_array(code: &Code<'_, '_>, (from, to): (usize, usize)) -> bool {
 fn is_written(code: &Code<'_, '_>, at: usize) -> bool {
     let Some((declared, d)) = code.variable_at(code.text(at), at) else { return false };
     let array = code.text(declared + 1) == "[" && is_scalar(code.text(d.ty)) && d.depth == 1;
+    let stays = !code.is_in_function(declared)
+        || (code.start_of(declared)..declared).any(|j| code.text(j) == "static");
     array
+        && stays
         && code.places(code.text(at)).iter().any(|&j| {
             let close = code.matching(j + 1, ["[", "]"], 40).filter(|_| code.text(j + 1) == "[");
             close.is_some_and(|c| code.text(c + 1) == "=" && code.text(c + 2) != "=")
