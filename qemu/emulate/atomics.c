@@ -16,6 +16,20 @@
 
 extern __thread uintptr_t helper_retaddr; /* QEMU: where a fault of this thread belongs to */
 __thread int tussle_emulated_self = -1;
+__thread uint64_t tussle_emulated_reserved;
+enum halves tussle_emulated_halves;
+
+/*
+ * A comparison of this word is the store of a loop that loads, computes and stores (LDXR and STXR, LR and SC), which
+ * QEMU makes of it: what it does to the word may be anything. Arm has a comparison of its own, too (CAS): that follows
+ * no load that reserves.
+ */
+static bool is_half(uint64_t addr)
+{
+    bool reserved = tussle_emulated_reserved == addr;
+    tussle_emulated_reserved = 0;
+    return tussle_emulated_halves == ALL_HALVES || (tussle_emulated_halves == RESERVED_HALVES && reserved);
+}
 
 /* Addresses may have a tag in their highest byte. */
 static uint64_t host_of(uint64_t addr)
@@ -58,6 +72,7 @@ static uint64_t host_of(uint64_t addr)
     {                                                                                                                \
         uintptr_t ra = (uintptr_t)__builtin_return_address(0);                                                       \
         uint64_t at = host_of(addr);                                                                                 \
+        bool half = is_half(addr);                                                                                   \
         WORD old;                                                                                                    \
         if (!TELLS(addr, sizeof(WORD))) {                                                                            \
             return cpu_atomic_##NAME##_mmu(env, addr, c, v, oi, ra);                                                 \
@@ -69,7 +84,7 @@ static uint64_t host_of(uint64_t addr)
             tussle_emulated_changing(tussle_emulated_self, at, old, old == (WORD)c ? (WORD)v : old);                 \
         }                                                                                                            \
         old = cpu_atomic_##NAME##_mmu(env, addr, c, v, oi, ra);                                                      \
-        tussle_emulated_compared(tussle_emulated_self, at, sizeof(WORD), old, (WORD)c, (WORD)v);                     \
+        tussle_emulated_compared(tussle_emulated_self, at, sizeof(WORD), old, (WORD)c, (WORD)v, half);               \
         return old;                                                                                                  \
     }
 

@@ -499,6 +499,19 @@ static int look_at(const uint8_t *b, size_t n)
     return x86 ? look_at_x86(b, n) : arm ? look_at_arm(b) : look_at_riscv(b, n);
 }
 
+static void reserves(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addr, void *pc)
+{
+    tussle_emulated_reserved = addr;
+}
+
+/* Arm Architecture Reference Manual for A-profile, C4.1.94: LDXR, LDAXR and those of pairs. */
+static bool is_reserving(const uint8_t *b)
+{
+    uint32_t word;
+    memcpy(&word, b, 4);
+    return arm && (word & 0x3fc00000u) == 0x08400000u;
+}
+
 static void watch_insn(struct qemu_plugin_insn *insn)
 {
     uint64_t at = qemu_plugin_insn_vaddr(insn) + guest_base;
@@ -517,6 +530,9 @@ static void watch_insn(struct qemu_plugin_insn *insn)
         return;
     default:
         qemu_plugin_register_vcpu_mem_cb(insn, memory, CB_NO_REGS, MEM_RW, pc);
+    }
+    if (is_reserving((const uint8_t *)(uintptr_t)at)) {
+        qemu_plugin_register_vcpu_mem_cb(insn, reserves, CB_NO_REGS, MEM_RW, NULL);
     }
 }
 
@@ -563,6 +579,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
         return 1;
     }
     mmap_number = x86 ? 9 : 222;
+    tussle_emulated_halves = x86 ? NO_HALVES : arm ? RESERVED_HALVES : ALL_HALVES;
     snprintf(session, sizeof session, "%s", getenv("TUSSLE_SESSION") ? getenv("TUSSLE_SESSION") : "");
     read_watch_file();
     own_maps = maps_now();

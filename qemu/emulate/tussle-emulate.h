@@ -66,6 +66,9 @@ GByteArray *g_byte_array_set_size(GByteArray *array, unsigned length);
 
 /* atomics.c */
 extern __thread int tussle_emulated_self; /* the calling thread's number; -1 while it is not known */
+extern __thread uint64_t tussle_emulated_reserved; /* where the thread's last load that reserves was; 0 for nowhere */
+/* Whether comparisons are stores of loops: none, those of what was reserved, all. */
+extern enum halves { NO_HALVES, RESERVED_HALVES, ALL_HALVES } tussle_emulated_halves;
 bool tussle_emulated_hear_atomics(void);
 
 /* The recorder, crates/rt/emulated, and what it asks. */
@@ -79,7 +82,8 @@ void tussle_emulated_memory(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t 
 bool tussle_emulated_may_change(unsigned vcpu, uint64_t addr);
 void tussle_emulated_changing(unsigned vcpu, uint64_t addr, uint64_t from, uint64_t to);
 void tussle_emulated_changed(unsigned vcpu, uint64_t addr, uint64_t bytes, uint64_t from, uint64_t to, bool counts);
-void tussle_emulated_compared(unsigned vcpu, uint64_t addr, uint64_t bytes, uint64_t from, uint64_t wanted, uint64_t to);
+void tussle_emulated_compared(unsigned vcpu, uint64_t addr, uint64_t bytes, uint64_t from, uint64_t wanted, uint64_t to,
+                              bool half);
 void tussle_emulated_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t sp, void *ret);
 void tussle_emulated_linked(unsigned vcpu, void *ret);
 bool tussle_emulated_landed(unsigned vcpu, void *pc);

@@ -204,15 +204,23 @@ pub unsafe extern "C" fn tussle_emulated_changed(cpu: u32, addr: u64, n: u64, fr
     changed(cpu, addr, n, (from, to), how, None)
 }
 
-/// An atomic instruction found `from` in a word, and has brought it to `to` if that was what it wanted to find.
+/// An atomic instruction found `from` in a word, and has brought it to `to` if that was what it wanted to find. With
+/// `half` it is the store of a loop, which may add: QEMU's way to store to what was reserved.
 ///
 /// # Safety
 /// The calling thread has this number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tussle_emulated_compared(cpu: u32, addr: u64, n: u64, from: u64, wanted: u64, to: u64) {
+pub unsafe extern "C" fn tussle_emulated_compared(
+    cpu: u32,
+    addr: u64,
+    n: u64,
+    from: u64,
+    wanted: u64,
+    to: u64,
+    half: bool,
+) {
     let finds = from == wanted;
-    // Elsewhere it may be half of a loop that adds: QEMU's way to store to what was reserved.
-    let (how, in_vain) = match system::is_generic() {
+    let (how, in_vain) = match half {
         true => (How::Sets, None),
         false => (How::Compares, (!finds).then_some(wanted)),
     };
