@@ -11,8 +11,8 @@ pub const EQUAL_SHARE: f64 = crate::class::UNDECIDED_SHARE_MIN;
 const LEFT_SHARE: f64 = 0.05;
 
 /// Orders advice as somebody would take it: gain at the recorded addresses first, then on other phases, and of equal
-/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, is no gap, makes nothing new that costs, adds the fewest bytes and
-/// changes the fewest statements. What was replayed goes by that where all lengths of a turn agree.
+/// gain ([`EQUAL_SHARE`]) what leaves nothing at any phase, is no gap, makes nothing new that costs, adds the fewest
+/// bytes and changes the fewest statements. What was replayed goes by that where all lengths of a turn agree.
 pub fn sort_best(advices: &mut [Advice]) {
     let here = |a: &Advice| if a.is_latent() { 0.0 } else { a.gain_observed() };
     let (levels_here, levels) = (levels(advices, here), levels(advices, Advice::gain));

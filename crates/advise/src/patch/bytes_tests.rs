@@ -196,7 +196,8 @@ fn assembly_that_names_a_variable() {
 #[test]
 fn the_definition_of_bit_cast_is_no_use_of_it() {
     let cast = "template <typename To, typename From>\ninline To bit_cast(const From &from) {\n\
-        return __builtin_bit_cast(To, from);\n}\ninline double as_double(long bits) { return bit_cast<double>(bits); }\n";
+        return __builtin_bit_cast(To, from);\n}\n\
+        inline double as_double(long bits) { return bit_cast<double>(bits); }\n";
     let fine = |code: &str| {
         let text = format!("namespace n {{\n{cast}struct s {{ long a; long b; }};\n{code}\n}}\n");
         crate::patch::uses::check("s", None, crate::patch::uses::Ask::LAYOUT, &[("x.cc", &text)]).is_ok()
