@@ -439,7 +439,7 @@ impl<'s> Build<'s> {
         let precise = self.session.unit == Unit::PreciseSamples;
         // A clock's samples are shares of time, whatever the code does then; precise ones are of loads and stores.
         let without = c.unknown + c.no_code + own + if precise { 0 } else { c.no_memory };
-        let moved = l.all().filter(|l| l.1.moved()).count() as u64;
+        let [moved, followed] = self.in_turn();
         let elsewhere = "on lines of one thread, or of code that touches no memory: shares are of all";
         let all = [
             (ELSEWHERE, (seen + without).saturating_sub(kept), elsewhere),
@@ -470,22 +470,8 @@ impl<'s> Build<'s> {
                 l.dropped_lines,
                 "the table of lines was full; rarely touched lines may be missing",
             ),
-            (
-                match self.session.kernel {
-                    Some(_) => "lines that moved from CPU to CPU with a task",
-                    None => "lines that threads use in turns",
-                },
-                moved,
-                match self.session.kernel {
-                    Some(_) => "used by one task, or by one CPU after the other: no fight",
-                    None => "turns of a third of a second and longer: no fight",
-                },
-            ),
-            (
-                "threads that came after others that had ended",
-                self.session.threads.iter().map(|t| u64::from(t.in_turn)).sum(),
-                "made by the same thread: those that followed each other are shown as one",
-            ),
+            moved,
+            followed,
             (
                 "samples of rows that a line had no room for",
                 l.rows_lost,
@@ -505,6 +491,21 @@ impl<'s> Build<'s> {
             self.e.regions = None;
         }
         (self.e, self.operands)
+    }
+
+    /// Lines that one after the other has, and threads of which one stands for those after it.
+    fn in_turn(&self) -> [(&'static str, u64, &'static str); 2] {
+        let moved = self.session.lines.all().filter(|l| l.1.moved()).count() as u64;
+        let (what, note) = match self.session.kernel {
+            Some(_) => (
+                "lines that moved from CPU to CPU with a task",
+                "used by one task, or by one CPU after the other: no fight",
+            ),
+            None => ("lines that threads use in turns", "turns of a third of a second and longer: no fight"),
+        };
+        let followed = self.session.threads.iter().map(|t| u64::from(t.in_turn)).sum();
+        let one = "made by the same thread: those that followed each other are shown as one";
+        [(what, moved, note), ("threads that came after others that had ended", followed, one)]
     }
 }
 
