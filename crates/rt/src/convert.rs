@@ -8,7 +8,7 @@ use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::shared::Shared;
 use crate::wire::*;
-use crate::words::{Counts, Span, Words};
+use crate::words::{Counts, Span, Words, touched};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use tussle_evidence::*;
@@ -436,38 +436,20 @@ impl<'a> ProcessReader<'a> {
         };
         let words = (s >> 32 & 0xff) as u8;
         let samples = (s >> 40).max(1).div_ceil(u64::from(words.count_ones().max(1)));
-        // Of words that follow each other in a copy one row tells; samples are those of a word.
         let ranged = size_code == slot::RANGE;
-        let mut left = words;
-        while left != 0 {
-            let first = u64::from(left.trailing_zeros());
-            let count = if ranged { u64::from((left >> first).trailing_ones()) } else { 1 };
-            left &= !((((1u16 << count) - 1) << first) as u8);
-            let (mut start, mut size) = match ranged {
-                true => (line + first * 8, 8 * count),
-                false => (line + first * 8 + byte, 1u64 << size_code.min(4)),
-            };
-            while size > 0 {
+        for (from, to) in touched(words, (!ranged).then_some((byte, 1 << size_code.min(4)))) {
+            let (mut start, mut left) = (line + from, to - from);
+            while left > 0 {
                 let place = places.find(start, vt0, vt1, thread);
                 let object = self.object(place, places);
                 let p = places.get(place);
-                let part = size.min(p.base + p.size - start);
-                let offset = start - p.base;
+                let part = left.min((p.base + p.size).saturating_sub(start));
+                let (offset, size) = (start - p.base, part as u32);
                 let (actor, field, role) = (Some(actor), None, None);
-                let size_now = part as u32;
-                self.ev.touches.push(Touch {
-                    object,
-                    offset,
-                    size: size_now,
-                    code,
-                    actor,
-                    kind,
-                    samples,
-                    field,
-                    role,
-                });
+                self.ev.touches.push(Touch { object, offset, size, code, actor, kind, samples, field, role });
                 // What goes beyond the object is the next one's, of a copy.
-                (start, size) = if ranged { (start + part, size - part) } else { (start, 0) };
+                left = if ranged && part > 0 { left - part } else { 0 };
+                start += part;
             }
         }
     }

@@ -20,6 +20,20 @@ impl Kinds {
     pub const ALL: Kinds = Kinds { reads: true, stores: true };
 }
 
+/// What a place in code touched of a line: of a copy the words that follow each other at once, of anything else (first
+/// byte in its word, and bytes) each by itself.
+pub(crate) fn touched(words: u8, each: Option<(u64, u64)>) -> Vec<Span> {
+    let (mut out, mut left) = (Vec::new(), words);
+    while left != 0 {
+        let first = u64::from(left.trailing_zeros());
+        let count = if each.is_none() { (left >> first).trailing_ones() } else { 1 };
+        left &= !((((1u16 << count) - 1) << first) as u8);
+        let (from, bytes) = each.unwrap_or((0, 8 * u64::from(count)));
+        out.push((8 * first + from, 8 * first + from + bytes));
+    }
+    out
+}
+
 /// The words of a line as one thread used them.
 pub(crate) struct Words {
     /// Bytes of each word that were read, and stored to.
@@ -114,5 +128,18 @@ impl Words {
             (true, false) => [Some((reads, (r, 0, 0))), None],
             (false, true) => [Some((stores, (0, s, m))), None],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::touched;
+
+    #[test]
+    fn a_copy_is_told_at_once_and_anything_else_word_by_word() {
+        assert_eq!(touched(0b1110_0011, None), [(0, 16), (40, 64)]);
+        assert_eq!(touched(0xff, None), [(0, 64)]);
+        assert_eq!(touched(0b101, Some((4, 4))), [(4, 8), (20, 24)]);
+        assert_eq!(touched(0, None), []);
     }
 }
