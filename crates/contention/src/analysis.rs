@@ -186,6 +186,10 @@ pub(crate) fn evaluate(
     window_vt: u64,
     roles: &Roles,
 ) -> Option<LineContention> {
+    // Most lines of a heap go from one thread to the next.
+    if window::never_meet(&l.pieces, window_vt) {
+        return None;
+    }
     let line = Spans::new(&l.pieces, window_vt);
     let e = window::line_e_of(&line, &l.pieces, window_vt, &|actor| roles.of(actor));
     if e.e <= 0.0 && e.e_even <= 0.0 {

@@ -191,7 +191,7 @@ fn epochs(e: &Evidence, line: &[Key], size: LineSize, sink: &mut dyn FnMut(LineP
     objects.dedup();
     objects.sort_unstable();
     objects.dedup();
-    let sets = residents(e, &objects);
+    let sets = if objects.len() > 1 { residents(e, &objects) } else { Vec::new() };
     if sets.len() <= 1 {
         return sink(gather(cuts, place));
     }

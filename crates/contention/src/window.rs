@@ -133,6 +133,33 @@ pub fn line_e(pieces: &[Piece], window_vt: u64, role: &dyn Fn(u32) -> u32) -> Li
     line_e_of(&Spans::new(pieces, window_vt), pieces, window_vt, role)
 }
 
+/// No window has two actors on the line: then E is 0, and so is that of an even split. Pieces are rounded to whole
+/// windows, which is no less than what [`Spans`] makes of them.
+pub(crate) fn never_meet(pieces: &[Piece], window_vt: u64) -> bool {
+    let window = window_vt.max(1);
+    let rounded = |p: &Piece| {
+        let end = p.vt1.max(p.vt0.saturating_add(1));
+        (p.vt0 / window, end.div_ceil(window), p.actor)
+    };
+    let mut all: Vec<(u64, u64, u32)> = pieces.iter().map(rounded).collect();
+    all.sort_unstable();
+    // The latest end so far, whose it is, and the latest of anybody else.
+    let (mut last, mut whose, mut others) = (0, u32::MAX, 0);
+    for (from, to, actor) in all {
+        if from < if actor == whose { others } else { last } {
+            return false;
+        }
+        if actor == whose {
+            last = last.max(to);
+        } else if to >= last {
+            (others, last, whose) = (last, to, actor);
+        } else {
+            others = others.max(to);
+        }
+    }
+    true
+}
+
 /// The same, where the spans of the pieces are known.
 pub(crate) fn line_e_of(line: &Spans, pieces: &[Piece], window_vt: u64, role: &dyn Fn(u32) -> u32) -> LineE {
     let whole = whole_run(line);

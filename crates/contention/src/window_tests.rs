@@ -284,6 +284,21 @@ proptest! {
     }
 
     #[test]
+    fn who_never_meets_does_not_fight(some in pieces(), window in 1u64..5000, few in 1usize..6) {
+        let some = &some[..some.len().min(few)];
+        let meet = |a: &Piece, b: &Piece| {
+            let end = |p: &Piece| p.vt1.max(p.vt0 + 1).div_ceil(window);
+            a.actor != b.actor && a.vt0 / window < end(b) && b.vt0 / window < end(a)
+        };
+        let any = some.iter().any(|a| some.iter().any(|b| meet(a, b)));
+        prop_assert_eq!(never_meet(some, window), !any);
+        if !any {
+            let got = all(some, window);
+            prop_assert_eq!((got.e, got.e_even), (0.0, 0.0));
+        }
+    }
+
+    #[test]
     fn one_actor_never_fights(pieces in pieces(), window in 1u64..5000) {
         let alone: Vec<Piece> = pieces.iter().map(|p| Piece { actor: 7, ..*p }).collect();
         let got = all(&alone, window);
