@@ -12,7 +12,7 @@
 //! ```
 
 use crate::under::{self, Nodes};
-use crate::window::{Piece, Rate, Sink, Spans};
+use crate::window::{Piece, Rate, Sink, Spans, never_meet};
 use std::collections::BTreeMap;
 
 /// Pieces that may come of cutting the ones of a line at each other's borders; beyond it a line is taken as one range.
@@ -72,6 +72,9 @@ impl LineCost {
 
 /// Expected transfers of one line. Pairs of accesses under one lock cost at most one transfer per turn of its owners.
 pub fn transfers(pieces: &[Piece], window_vt: u64) -> Transfers {
+    if never_meet(pieces, window_vt) {
+        return Transfers::default();
+    }
     transfers_of(&Spans::new(pieces, window_vt), pieces, window_vt)
 }
 
@@ -98,6 +101,9 @@ fn visits(line: &Spans, locks: bool) -> Transfers {
 
 /// A line as it is, and with its byte ranges apart.
 pub fn line_cost(pieces: &[Piece], window_vt: u64) -> LineCost {
+    if never_meet(pieces, window_vt) {
+        return LineCost::default();
+    }
     line_cost_of(&Spans::new(pieces, window_vt), pieces, window_vt)
 }
 

@@ -295,6 +295,8 @@ proptest! {
         if !any {
             let got = all(some, window);
             prop_assert_eq!((got.e, got.e_even), (0.0, 0.0));
+            let cost = crate::objective::line_cost_of(&Spans::new(some, window), some, window);
+            prop_assert_eq!(cost, crate::objective::LineCost::default());
         }
     }
 
