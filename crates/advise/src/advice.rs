@@ -35,9 +35,6 @@ pub const GAIN_MIN: f64 = 1000.0;
 /// Least gain as a share of what the struct costs today.
 pub const GAIN_SHARE_MIN: f64 = 0.05;
 
-/// Rows of a list.
-pub const ROWS_MAX: usize = 10;
-
 /// Pieces of accesses that one search may evaluate: a few seconds.
 const WORK_MAX: u64 = 30_000_000;
 
@@ -76,12 +73,14 @@ pub struct Options<'a> {
     pub ordered: Option<Ordered<'a>>,
     /// Edits of structs that a compiler has refused: these, and all that hold them, are left out.
     pub failed: Vec<(String, Vec<Edit>)>,
+    /// Structs whose memory nobody aligns, as the sources tell: for them gaps and padding stand in for alignments.
+    pub unaligned: Vec<String>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        let (frozen, builds, failed) = (Vec::new(), Vec::new(), Vec::new());
-        Options { line: None, moves: 1, frozen, builds, refuses: None, ordered: None, failed }
+        let (frozen, builds, failed, unaligned) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Options { line: None, moves: 1, frozen, builds, refuses: None, ordered: None, failed, unaligned }
     }
 }
 
@@ -377,8 +376,13 @@ impl<'a> Search<'a> {
         if self.before.worst >= self.gain_min() && (self.class.may_gain() || self.latent) {
             let owners = Owners::of(self.scene);
             let mut list = candidates(table, self.scene.target, (&hot, &owners), self.scene.line);
-            if self.on_c_heap() {
+            let unaligned = self.options.unaligned.contains(&self.name);
+            if unaligned {
+                list.retain(|edits| !edits.iter().any(Edit::aligns));
+            } else if self.on_c_heap() {
                 list.insert(0, vec![Edit::Alloc { bytes: self.scene.line }]);
+            }
+            if self.on_c_heap() || unaligned {
                 let orders =
                     list.iter().position(|edits| edits.iter().any(Edit::reorders)).unwrap_or(list.len());
                 list.splice(orders..orders, gaps(table, self.scene.target, (&hot, &owners), self.scene.line));
@@ -407,7 +411,7 @@ impl<'a> Search<'a> {
         }
         let evaluated = tried.len();
         let mut advices: Vec<Advice> =
-            self.promising(tried).into_iter().filter_map(|t| self.advice(t)).collect();
+            self.promising(tried).into_iter().filter_map(|t| self.bill(t).ok()).collect();
         advices.retain(|a| self.holds_in_builds(a, &mut notes));
         let refused = self.leave_refused_out(&mut advices, &mut notes);
         pareto(&mut advices);
@@ -557,11 +561,6 @@ impl<'a> Search<'a> {
         });
         tried.truncate(60);
         tried
-    }
-
-    /// The bill, if it can be made.
-    fn advice(&self, tried: Tried) -> Option<Advice> {
-        self.bill(tried).ok()
     }
 
     fn bill(&self, tried: Tried) -> Result<Advice, RelayoutError> {

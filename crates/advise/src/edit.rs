@@ -114,6 +114,11 @@ impl Edit {
         matches!(self, Edit::Element { .. } | Edit::Pad { .. })
     }
 
+    /// Whether somebody has to align the memory of objects for it.
+    pub fn aligns(&self) -> bool {
+        matches!(self, Edit::Align { .. } | Edit::Element { .. } | Edit::Spread { .. } | Edit::Alloc { .. })
+    }
+
     /// Whether members get other offsets: by another order, or by alignment, which opens gaps.
     pub fn displaces(&self) -> bool {
         self.reorders() || matches!(self, Edit::Align { .. } | Edit::Spread { .. })

@@ -87,6 +87,36 @@ fn judged(counts: &Counts) -> (Writer, bool) {
 mod tests {
     use crate::advice::{Options, best};
     use tussle_evidence::sample::Sample;
+    use tussle_model::{Language, Type};
+
+    /// Elements of an array that `new` aligned to 16 bytes, in C++14.
+    #[test]
+    fn what_nobody_aligns_is_padded() {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("run", "run.c", 9, &[]);
+        let long = s.long();
+        let ty = s.structure("shard", 24, &[("hits", long, 0), ("misses", long, 8), ("cost", long, 16)]);
+        let o = s.heap(0x1010, 96, Some(ty), 4, 16, None);
+        for n in 0..4 {
+            let thread = s.worker(main, start);
+            for field in [0, 8, 16] {
+                s.access(o, 24 * n + field, 8, thread, (0, 1_000_000), [0, 500_000, 0]);
+            }
+        }
+        let mut e = s.evidence();
+        e.objects.iter_mut().for_each(|o| o.allocator = Some("operator new[]".into()));
+        let mut shard = e.types.aggregate(ty).unwrap().clone();
+        shard.language = Language::Cpp;
+        e.types.set(ty, Type::Aggregate(shard));
+        let edits = |unaligned: Vec<String>| {
+            let options = Options { unaligned, ..Options::default() };
+            best(&e, &options).iter().map(|a| a.edits[0].clone()).collect::<Vec<_>>()
+        };
+        assert!(edits(Vec::new()).iter().any(|e| e.aligns()));
+        let (padded, name) = (edits(vec!["shard".into()]), crate::edit::Edit::Pad { bytes: 128 });
+        assert!(padded.contains(&name) && !padded.iter().any(|e| e.aligns()), "{padded:?}");
+    }
 
     /// A ring of one sender and one receiver: what both read, then each one's own, the index that the other one looks
     /// at now and then among it.

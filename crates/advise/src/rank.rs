@@ -1,11 +1,14 @@
 //! Which proposal comes first.
 
-use crate::advice::{Advice, ROWS_MAX};
+use crate::advice::Advice;
 use crate::edit::Edit;
 use crate::turns;
 
 /// Gains that differ by less are equal: below this share a class is undecided, too, because the evidence is not finer.
 pub const EQUAL_SHARE: f64 = crate::class::UNDECIDED_SHARE_MIN;
+
+/// Rows of a list.
+const ROWS_MAX: usize = 10;
 
 /// What leaves more than this share of the cost at some phase has left something.
 const LEFT_SHARE: f64 = 0.05;

@@ -1,6 +1,7 @@
 //! Why a change was not taken, as a table's cell has it.
 
 use std::path::Path;
+use tussle_advise::patch::Refusal;
 use tussle_advise::{Advice, Edit};
 use tussle_host::fix::FixError;
 
@@ -13,6 +14,12 @@ pub fn of(dir: &Path, copies: [&Path; 2], why: &anyhow::Error) -> String {
 pub fn refused_by_compiler(advice: &Advice, why: &anyhow::Error) -> Option<(String, Vec<Edit>)> {
     let failed = matches!(why.downcast_ref(), Some(FixError::BuildFailed { patched: true, .. }));
     failed.then(|| (advice.type_name.clone(), advice.edits.clone()))
+}
+
+/// The type, where the sources allocate it in a way that aligns nothing.
+pub fn unaligned(advice: &Advice, why: &anyhow::Error) -> Option<String> {
+    let allocation = matches!(why.downcast_ref(), Some(FixError::Use(Refusal::Allocation { .. })));
+    (allocation && advice.edits.iter().any(Edit::aligns)).then(|| advice.type_name.clone())
 }
 
 /// A message with its paths as seen from the program's folder, in one line.
