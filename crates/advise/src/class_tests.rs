@@ -2,6 +2,7 @@ use super::*;
 use tussle_contention::analysis::{Question, contention};
 use tussle_contention::objective::Transfers;
 use tussle_evidence::sample::Sample;
+use tussle_evidence::{ObjectKind, TouchKind};
 
 fn cost(total: f64, apart: f64, main: f64) -> LineCost {
     LineCost { now: Transfers { stores: total, copies: 0.0 }, apart, main }
@@ -211,4 +212,35 @@ fn what_no_move_parts_is_said_as_it_is() {
     assert!(number.contains("has no members to move"), "{number}");
     let other = ask("no such").unwrap_err().to_string();
     assert!(other.contains("no recorded object holds"), "{other}");
+}
+
+/// The words of an arena on one line, and on the next its last header beside a block of the program.
+#[test]
+fn an_arena_of_malloc_is_the_librarys_whatever_lies_behind_it() {
+    let with = |beside: u64, function: &str| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("worker", "w.c", 3, &[]);
+        let (frees, works) = (s.code(function, "", 0, &[]), s.code("work", "w.c", 9, &[]));
+        let (a, b) = (s.worker(main, start), s.worker(main, start));
+        let page = s.global("", 0x7000, 4096, None, 4096);
+        let put = |s: &mut Sample, at: u64, actor: u32, stores: u64, code: u32| {
+            s.access(page, at, 8, actor, (0, 50_000), [0, stores, 0]);
+            s.touch(page, at, 8, code, actor, TouchKind::Write);
+        };
+        for (at, actor) in [(0, a), (8, b), (16, a), (24, b)] {
+            put(&mut s, at, actor, 5_000, frees);
+        }
+        put(&mut s, 64, a, beside, frees);
+        put(&mut s, 72, b, beside, works);
+        let mut e = s.evidence();
+        e.objects[page as usize].kind = ObjectKind::Unknown;
+        e.objects[page as usize].name = None;
+        let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+        let judged: Vec<Class> = judge(&e, &namer, &seen).iter().map(|j| j.class).collect();
+        judged
+    };
+    assert_eq!(with(500, "_int_free")[0], Class::Library);
+    assert_eq!(with(500, "release")[0], Class::LayoutHelps, "a function of the program");
+    assert!(with(50_000, "_int_free").contains(&Class::LayoutHelps), "the block is what is fought over");
 }

@@ -3,6 +3,7 @@
 
 use crate::group::Group;
 use crate::lines::Range;
+use std::collections::{HashMap, HashSet};
 use tussle_evidence::*;
 
 /// The allocator of glibc in a program that is linked with it: functions, and how parts of them begin.
@@ -45,14 +46,27 @@ const OUTLINED: &str = "__aarch64_";
 /// Their variables.
 const VARIABLES: &[&str] = &["main_arena", "mp_", "free_list", "list_lock", "narenas"];
 
-/// All that is fought over is the C library's: memory that it mapped or its own variables, and nobody else touches it.
+/// Lines that others touch, too, with less than this share of a group's cost change nothing: a block of the program that
+/// ends where the next one's header begins.
+const OTHERS_SHARE_MAX: f64 = 0.2;
+
+/// What is fought over is the C library's: memory that it mapped or its own variables, and nobody else touches it.
 /// Thread-local variables of the program lie in memory that the library mapped, too, but the program's code touches
 /// them.
 pub fn is_the_library_s(e: &Evidence, group: &Group) -> bool {
     let ranges: Vec<&Range> = group.lines.iter().flat_map(|l| l.parts.iter().map(|p| &p.range)).collect();
-    !ranges.is_empty()
-        && ranges.iter().all(|r| e.objects.get(r.object as usize).is_some_and(|o| may_be_its_own(e, o)))
-        && is_touched_by_it_alone(e, &ranges)
+    let may_be = |r: &&Range| e.objects.get(r.object as usize).is_some_and(|o| may_be_its_own(e, o));
+    if !ranges.iter().any(may_be) {
+        return false;
+    }
+    let own = touched_by_it_alone(e, &ranges);
+    let is_own = |r: &Range| may_be(&r) && own.contains(r);
+    let (mut all, mut others) = (0.0, 0.0);
+    for line in &group.lines {
+        all += line.cost.total();
+        others += if line.parts.iter().all(|p| is_own(&p.range)) { 0.0 } else { line.cost.total() };
+    }
+    all > 0.0 && others <= OTHERS_SHARE_MAX * all
 }
 
 fn may_be_its_own(e: &Evidence, o: &Object) -> bool {
@@ -70,14 +84,23 @@ fn may_be_its_own(e: &Evidence, o: &Object) -> bool {
     }
 }
 
-fn is_touched_by_it_alone(e: &Evidence, ranges: &[&Range]) -> bool {
-    let meets = |t: &Touch, r: &Range| {
-        t.object == r.object
-            && t.offset < r.offset + u64::from(r.size)
-            && r.offset < t.offset + u64::from(t.size)
-    };
-    let mut touches = e.touches.iter().filter(|t| ranges.iter().any(|r| meets(t, r))).peekable();
-    touches.peek().is_some() && touches.all(|t| is_its_code(e, t.code))
+/// Those of the ranges that code touches, all of it the library's.
+fn touched_by_it_alone(e: &Evidence, ranges: &[&Range]) -> HashSet<Range> {
+    let mut by_object: HashMap<u32, Vec<&Range>> = HashMap::new();
+    ranges.iter().for_each(|r| by_object.entry(r.object).or_default().push(r));
+    let (mut own, mut foreign) = (HashSet::new(), HashSet::new());
+    for t in &e.touches {
+        let end = t.offset + u64::from(t.size);
+        let meets = |r: &&&Range| t.offset < r.offset + u64::from(r.size) && r.offset < end;
+        for &&r in by_object.get(&t.object).into_iter().flatten().filter(meets) {
+            if is_its_code(e, t.code) {
+                own.insert(r)
+            } else {
+                foreign.insert(r)
+            };
+        }
+    }
+    &own - &foreign
 }
 
 fn is_its_code(e: &Evidence, code: u32) -> bool {
