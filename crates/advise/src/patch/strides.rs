@@ -74,9 +74,14 @@ fn viewed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
 /// `{ (const void *)gates, 8 }`: who reads the table counts something, and not objects.
 fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let code = &objects.code;
-    let close = code.matching(i, ["{", "}"], 60).filter(|_| objects.text(i) == "{")?;
+    // The braces of a value, not of a body.
+    if objects.text(i) != "{" || !matches!(objects.text(i - 1), "=" | "," | "{") {
+        return None;
+    }
+    let close = code.matching(i, ["{", "}"], 60)?;
     let value = |j: usize| {
-        let before = matches!(objects.text(j - 1), "{" | "," | "=");
+        let item = matches!(objects.text(j - 1), "{" | "," | "=");
+        let before = item && code.open_before(j) == Some(i);
         let cast = code.closing(j).filter(|c| objects.text(j) == "(" && objects.text(c - 1) == "*");
         cast.filter(|c| before && objects.text(c - 2) == "void" && objects.address(c + 1).is_some())
     };
@@ -166,6 +171,8 @@ mod tests {
             "long f(struct gate *g) { return ((size_t)g | (size_t)gates) % 64; }",
             "int f(struct gate *g) { return ((uintptr_t)g & ((1 << 6) - 1)) == 0; }",
             "static const struct job jobs[] = { { run, gates, 4 } };",
+            "void f(void) { if (1) { start(&t, 0, run, (void *)gates); } }",
+            "static struct job j = { .n = 4, .arg = made(4, (void *)gates) };",
             "void f(struct gate *g) { memset(g, 0, sizeof(*g)); g->passed++; }",
             "long f(void) { long n = 0; for (struct gate *g = gates; g < gates + 4; g++) n += g->weight; return n; }",
             "void *run(void *arg) { struct gate *g = arg; g->passed++; return 0; }\n\\

@@ -86,8 +86,9 @@ fn only_kept(ty: &str, member: &str, files: Files<'_>) -> bool {
         let accessed =
             |&&i: &&usize| i > 1 && matches!(code.text(i - 1), "." | ">") && code.text(i + 1) != "=";
         for &i in code.places(member).iter().filter(accessed) {
-            let last = i - if code.text(i - 1) == "." { 2 } else { 3 };
-            let base = if code.text(last) == "]" { code.opening(last).map_or(last, |o| o - 1) } else { last };
+            let last = i.saturating_sub(if code.text(i - 1) == "." { 2 } else { 3 });
+            let open = if code.text(last) == "]" { code.opening(last) } else { None };
+            let base = open.map_or(last, |o| o.saturating_sub(1));
             if code.variable(code.text(base), base).is_some_and(|d| code.text(d.ty) != ty) {
                 continue;
             }
