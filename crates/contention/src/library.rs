@@ -46,8 +46,8 @@ const OUTLINED: &str = "__aarch64_";
 /// Their variables.
 const VARIABLES: &[&str] = &["main_arena", "mp_", "free_list", "list_lock", "narenas"];
 
-/// Lines that others touch, too, with less than this share of a group's cost change nothing: a block of the program that
-/// ends where the next one's header begins.
+/// Lines that others touch, too, with less than this share of a group's cost change nothing: a block of the program
+/// that ends where the next one's header begins.
 const OTHERS_SHARE_MAX: f64 = 0.2;
 
 /// What is fought over is the C library's: memory that it mapped or its own variables, and nobody else touches it.
