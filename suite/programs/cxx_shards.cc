@@ -12,7 +12,7 @@ static void *work(void *arg)
 {
 	Shard &mine = shards[(long)arg];
 	long sum = 0;
-	for (long i = 0; i < 100000; i++) {
+	for (long i = 0; i < 400000; i++) {
 		mine.hits = mine.hits + 1;
 		sum += mine.entries.find(i % 64)->second;
 	}
@@ -26,6 +26,6 @@ int main(int argc, char **argv)
 		for (long k = 0; k < 64; k++)
 			shards[s].entries[k] = k;
 	run_threads(work);
-	truth("stores", 100000L * threads);
+	truth("stores", 400000L * threads);
 	return 0;
 }
