@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use tussle_model::TypeId;
+
 use crate::moves::member_name;
 use crate::scene::Scene;
 
@@ -35,16 +37,25 @@ impl Owners {
     /// As recorded.
     pub(crate) fn of(scene: &Scene<'_>) -> Owners {
         let table = &scene.evidence.types;
-        let mut all: HashMap<String, BTreeMap<u32, Counts>> = HashMap::new();
+        // Many rows are of one byte at other times: each byte is named once.
+        let mut sums: BTreeMap<(TypeId, u64), BTreeMap<(u32, u32), (f64, f64)>> = BTreeMap::new();
         for cluster in &scene.clusters {
             for hit in &cluster.hits {
                 let id = cluster.objects[hit.slot as usize];
                 let Some(ty) = scene.evidence.objects[id as usize].ty else { continue };
                 let size = table.size(ty).unwrap_or(0).max(1);
-                let Some(name) = member_name(table, ty, hit.offset % size, scene.target) else { continue };
-                let counts = all.entry(name).or_default().entry(id).or_default();
-                let (reads, writes) = counts.entry(hit.actor).or_default();
+                let (reads, writes) =
+                    sums.entry((ty, hit.offset % size)).or_default().entry((id, hit.actor)).or_default();
                 (*reads, *writes) = (*reads + hit.reads, *writes + hit.writes + hit.rmws);
+            }
+        }
+        let mut all: HashMap<String, BTreeMap<u32, Counts>> = HashMap::new();
+        for ((ty, offset), users) in sums {
+            let Some(name) = member_name(table, ty, offset, scene.target) else { continue };
+            let objects = all.entry(name).or_default();
+            for ((id, actor), (r, w)) in users {
+                let (reads, writes) = objects.entry(id).or_default().entry(actor).or_default();
+                (*reads, *writes) = (*reads + r, *writes + w);
             }
         }
         let users = |objects: BTreeMap<u32, Counts>| objects.into_iter().map(|(id, c)| (id, judged(&c)));

@@ -92,12 +92,10 @@ fn touched_by_it_alone(e: &Evidence, ranges: &[&Range]) -> HashSet<Range> {
     for t in &e.touches {
         let end = t.offset + u64::from(t.size);
         let meets = |r: &&&Range| t.offset < r.offset + u64::from(r.size) && r.offset < end;
-        for &&r in by_object.get(&t.object).into_iter().flatten().filter(meets) {
-            if is_its_code(e, t.code) {
-                own.insert(r)
-            } else {
-                foreign.insert(r)
-            };
+        let mut met = by_object.get(&t.object).into_iter().flatten().filter(meets).map(|r| **r).peekable();
+        if met.peek().is_some() {
+            let of = if is_its_code(e, t.code) { &mut own } else { &mut foreign };
+            of.extend(met);
         }
     }
     &own - &foreign

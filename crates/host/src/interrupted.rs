@@ -41,12 +41,13 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// [`Command::output`] by [`spawn`].
+/// [`Command::output`] by [`spawn`]; there is nothing on standard input.
 ///
 /// # Errors
 /// As [`Command::output`].
 pub fn output(command: &mut Command) -> io::Result<Output> {
-    spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?.wait_with_output()
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    spawn(command)?.wait_with_output()
 }
 
 /// A temporary folder that goes with us.

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::fix::{FixError, PatchedFile, farm, kernel};
 use crate::project::Scratch;
@@ -141,7 +141,7 @@ impl KernelTree {
         announce(&command);
         let mut make = Command::new("make");
         make.arg("-s").arg(format!("-j{jobs}")).arg(format!("O={}", self.built().display())).arg(goal);
-        make.current_dir(self.sources()).stdin(Stdio::null());
+        make.current_dir(self.sources());
         // The same tree gives the same kernel: its sources are named from the tree on, and nobody's clock is in it.
         let map = |folder: PathBuf, to: &str| format!("-fdebug-prefix-map={}{to}", folder.display());
         make.arg(format!("KCFLAGS={} {}", map(self.sources(), "/="), map(self.built(), "=.")));
@@ -152,7 +152,8 @@ impl KernelTree {
         for name in ["ARCH", "KBUILD_OUTPUT", "KCONFIG_CONFIG", "MAKEFLAGS", "CROSS_COMPILE"] {
             make.env_remove(OsStr::new(name));
         }
-        let done = make.output().map_err(|source| FixError::Io { path: "make".into(), source })?;
+        let done = crate::interrupted::output(&mut make)
+            .map_err(|source| FixError::Io { path: "make".into(), source })?;
         if done.status.success() {
             return Ok(());
         }

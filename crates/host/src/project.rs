@@ -31,7 +31,7 @@ pub use wrapper::Wrapper;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A folder and how to build it.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl Project {
         let io = |source| BuildError::NotStarted { command: command.into(), source };
         self.system.prepare(copy.path()).map_err(io)?;
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).current_dir(copy.path()).stdin(Stdio::null());
+        shell.arg("-c").arg(command).current_dir(copy.path());
         let output = crate::interrupted::output(shell.envs(env.iter().map(|(k, v)| (k, v)))).map_err(io)?;
         if output.status.success() {
             return Ok(());

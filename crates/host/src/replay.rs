@@ -81,7 +81,8 @@ pub fn replay(
     command.args(targets(native, threads));
     command.args(factors);
     let output = folder.path().join("pairs");
-    let mut child = command.stdin(Stdio::null()).stdout(std::fs::File::create(&output)?).spawn()?;
+    command.stdin(Stdio::null()).stdout(std::fs::File::create(&output)?);
+    let mut child = crate::interrupted::spawn(&mut command)?;
     let planned = Work::ALL.len() * factors.len() * PAIRS as usize;
     let measured = || -> std::io::Result<Vec<Pair>> {
         let text = std::fs::read_to_string(&output)?;

@@ -96,11 +96,11 @@ fn two_counters_on_one_line_are_found_confirmed_and_named() {
     std::thread::sleep(Duration::from_millis(200));
     let Some(mut watching) = start(Who::Pids(vec![running.0.id()])) else { return };
     until(&mut watching, |w| {
-        let worst = w.session.lines.ranked().first().map_or(0, |l| l.1.samples);
+        let worst = w.session.lines.ranked().next().map_or(0, |l| l.1.samples);
         worst >= 300 && w.session.confirmed.tallies.values().filter(|t| t.hits > 0).count() >= 4
     });
     let counts = watching.session.counts;
-    let ranked = watching.session.lines.ranked();
+    let ranked: Vec<_> = watching.session.lines.ranked().collect();
     assert!(!ranked.is_empty(), "{counts:?}");
     assert_eq!(ranked[0].1.words(), [0, 1], "{counts:?}");
     let (mut e, operands) = watching.evidence();

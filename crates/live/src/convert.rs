@@ -70,7 +70,7 @@ pub fn evidence(session: &mut Session, about: &About, target: &mut dyn Target) -
 fn kept(session: &Session) -> Vec<LineId> {
     let mut out: BTreeSet<LineId> = BTreeSet::new();
     let watched = session.confirmed.tallies.keys().map(|w| w.line);
-    let ranked: Vec<LineId> = session.lines.ranked().iter().take(KEPT_MAX).map(|l| l.0).collect();
+    let ranked: Vec<LineId> = session.lines.ranked().take(KEPT_MAX).map(|l| l.0).collect();
     for id in ranked.into_iter().chain(watched) {
         for n in 0..=2 * AROUND {
             let address = id.address.wrapping_add(n * LINE_BYTES).wrapping_sub(AROUND * LINE_BYTES);

@@ -395,7 +395,7 @@ pub(crate) mod tests {
         sample(&mut s, 0, 7, 5);
         sample(&mut s, 1, 8, 5);
         assert_eq!(lines(&s), [0xffff_8880_0000_0100, 0xffff_8880_0010_0100, 0xffff_8881_0000_0040]);
-        let shared: Vec<u64> = s.lines.ranked().iter().map(|l| l.0.address).collect();
+        let shared: Vec<u64> = s.lines.ranked().map(|l| l.0.address).collect();
         assert_eq!(shared, [0xffff_8881_0000_0040]);
         sample(&mut s, 0, 7, 14);
         assert_eq!(s.kernel.as_ref().unwrap().own_stack, 1);

@@ -277,16 +277,18 @@ impl Lines {
 
     /// Lines that two threads touch and of which no store was seen: one may be.
     pub fn suspects(&self) -> Vec<(LineId, &Line)> {
-        let possible = |l: &(&LineId, &Line)| l.1.shared() && !l.1.contended() && !l.1.moved();
-        let mut out: Vec<(LineId, &Line)> = self.all().filter(possible).map(|l| (*l.0, l.1)).collect();
-        out.sort_unstable_by_key(|(id, l)| (std::cmp::Reverse(l.samples), *id));
-        out
+        self.by_samples(|l| l.several && !l.stored && !l.moved())
     }
 
     /// The lines that two threads touch and one stores to, most samples first.
-    pub fn ranked(&self) -> Vec<(LineId, &Line)> {
-        let mut out: Vec<(LineId, &Line)> =
-            self.all().filter(|l| l.1.contended()).map(|l| (*l.0, l.1)).collect();
+    /// Whether their threads take turns is asked of those that are taken: it costs more than all the rest.
+    pub fn ranked(&self) -> impl Iterator<Item = (LineId, &Line)> {
+        self.by_samples(|l| l.several && l.stored).into_iter().filter(|(_, l)| l.contended())
+    }
+
+    /// Some of the lines, most samples first.
+    fn by_samples(&self, wanted: impl Fn(&Line) -> bool) -> Vec<(LineId, &Line)> {
+        let mut out: Vec<(LineId, &Line)> = self.all().filter(|l| wanted(l.1)).map(|l| (*l.0, l.1)).collect();
         out.sort_unstable_by_key(|(id, l)| (std::cmp::Reverse(l.samples), *id));
         out
     }
@@ -317,7 +319,7 @@ mod tests {
         ] {
             lines.add(at(address), &access(address, 8, kind), thread, 0);
         }
-        let found: Vec<u64> = lines.ranked().iter().map(|l| l.0.address).collect();
+        let found: Vec<u64> = lines.ranked().map(|l| l.0.address).collect();
         assert_eq!(found, [0x1080]);
         assert_eq!(lines.get(at(0x1080)).unwrap().words(), [0, 7]);
     }
@@ -360,7 +362,7 @@ mod tests {
                 lines.add(at(n * 64), &access(n * 64, 8, TouchKind::Write), 2, 0);
             }
         }
-        assert_eq!(lines.ranked().len(), 10);
+        assert_eq!(lines.ranked().count(), 10);
         let kept = lines.all().count() as u64;
         assert!(kept <= 100);
         assert_eq!(lines.dropped_lines + kept, 10_000);

@@ -312,20 +312,36 @@ impl Session {
             self.threads[at as usize].name = Some(name.into());
             return;
         }
-        let own = Thread { tid, name: Some(name.into()), in_turn: 0, samples: 0, ..t.clone() };
-        let idle = t.creator.map(|c| self.idle.entry(c).or_default());
+        let (creator, own) =
+            (t.creator, Thread { tid, name: Some(name.into()), in_turn: 0, samples: 0, ..t.clone() });
         let called = |n: &&u32| self.threads[**n as usize].name.as_deref() == Some(name);
-        let same = idle.as_ref().and_then(|i| i.iter().find(called).copied());
-        if let Some(idle) = idle {
-            same.iter().for_each(|n| _ = idle.remove(n));
-            idle.insert(at);
+        let same = creator.and_then(|c| self.idle.get(&c)?.iter().find(called).copied());
+        self.threads[at as usize].in_turn -= 1;
+        self.rests(at);
+        match same {
+            Some(at) => self.follows(at, pid, tid),
+            None => {
+                self.by_tid.insert((pid, tid), self.threads.len() as u32);
+                self.threads.push(own);
+            }
         }
-        let wrong = &mut self.threads[at as usize];
-        (wrong.ended, wrong.in_turn) = (true, wrong.in_turn - 1);
-        let at = same.unwrap_or(self.threads.len() as u32);
-        match self.threads.get_mut(at as usize) {
-            Some(t) => (t.tid, t.ended, t.in_turn) = (tid, false, t.in_turn + 1),
-            None => self.threads.push(own),
+    }
+
+    /// The thread has ended; the next one that its creator makes may take its place.
+    fn rests(&mut self, at: u32) {
+        let t = &mut self.threads[at as usize];
+        t.ended = true;
+        if let Some(creator) = t.creator {
+            self.idle.entry(creator).or_default().insert(at);
+        }
+    }
+
+    /// A thread takes the place of one that has ended.
+    fn follows(&mut self, at: u32, pid: u32, tid: u32) {
+        let t = &mut self.threads[at as usize];
+        (t.tid, t.ended, t.in_turn) = (tid, false, t.in_turn + 1);
+        if let Some(idle) = t.creator.and_then(|c| self.idle.get_mut(&c)) {
+            idle.remove(&at);
         }
         self.by_tid.insert((pid, tid), at);
     }
@@ -342,17 +358,13 @@ impl Session {
             self.thread(pid, tid, target);
             return;
         };
-        // A new thread has its creator's name at first, and one that is short may have no other.
-        let name = self.threads[creator as usize].name.clone();
-        let idle = self.idle.entry(creator).or_default();
-        if let Some(&at) = idle.iter().next() {
-            idle.remove(&at);
-            let t = &mut self.threads[at as usize];
-            (t.tid, t.ended, t.in_turn) = (tid, false, t.in_turn + 1);
-            self.processes[t.process as usize].threads += 1;
-            self.by_tid.insert((pid, tid), at);
+        if let Some(at) = self.idle.get(&creator).and_then(|idle| idle.first().copied()) {
+            self.processes[self.threads[at as usize].process as usize].threads += 1;
+            self.follows(at, pid, tid);
             return;
         }
+        // A new thread has its creator's name at first, and one that is short may have no other.
+        let name = self.threads[creator as usize].name.clone();
         let at = self.thread(pid, tid, target);
         let t = &mut self.threads[at as usize];
         t.creator = Some(creator);
@@ -361,10 +373,7 @@ impl Session {
 
     fn ended(&mut self, pid: u32, tid: u32) {
         let Some(t) = self.by_tid.remove(&(pid, tid)) else { return };
-        self.threads[t as usize].ended = true;
-        if let Some(creator) = self.threads[t as usize].creator {
-            self.idle.entry(creator).or_default().insert(t);
-        }
+        self.rests(t);
         let p = &mut self.processes[self.threads[t as usize].process as usize];
         p.threads = p.threads.saturating_sub(1);
         if p.threads == 0 {

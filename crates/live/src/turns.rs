@@ -69,7 +69,7 @@ impl Turns {
         }
         let (mut slots, mut base) = (self.slots.clone(), self.base);
         while slots.len() >= 4 {
-            let (met, by_chance) = meetings(&slots);
+            let (met, by_chance) = meetings(&slots, self.threads.len());
             if by_chance >= MEETINGS_MIN && met * FEWER < by_chance {
                 return true;
             }
@@ -88,9 +88,9 @@ fn halved(slots: &[u16], base: u64) -> Vec<u16> {
     out
 }
 
-/// Pairs of threads seen in one slot, and how many there would be by chance, between the first and the last slot in
-/// which somebody was seen.
-fn meetings(slots: &[u16]) -> (f64, f64) {
+/// Pairs of so many threads seen in one slot, and how many there would be by chance, between the first and the last
+/// slot in which somebody was seen.
+fn meetings(slots: &[u16], threads: usize) -> (f64, f64) {
     let used = |mask: &u16| *mask != 0;
     let (Some(first), Some(last)) = (slots.iter().position(used), slots.iter().rposition(used)) else {
         return (0.0, 0.0);
@@ -98,7 +98,7 @@ fn meetings(slots: &[u16]) -> (f64, f64) {
     let slots = &slots[first..=last];
     let met: u32 = slots.iter().map(|m| m.count_ones() * m.count_ones().saturating_sub(1) / 2).sum();
     let seen: Vec<f64> =
-        (0..THREADS_MAX).map(|t| slots.iter().filter(|m| **m & 1 << t != 0).count() as f64).collect();
+        (0..threads).map(|t| slots.iter().filter(|m| **m & 1 << t != 0).count() as f64).collect();
     let (sum, squares) = seen.iter().fold((0.0, 0.0), |(s, q), n| (s + n, q + n * n));
     (f64::from(met), (sum * sum - squares) / 2.0 / slots.len() as f64)
 }

@@ -186,7 +186,7 @@ fn code_says_how_many_bytes_and_whether_a_load_is_a_store_as_well() {
     let session = watch(&file(&plan), &mut code);
     let c = session.counts;
     assert_eq!((c.samples, c.exact, c.unknown, c.no_memory, c.kernels), (503, 501, 1, 1, 1));
-    let ranked = session.lines.ranked();
+    let ranked: Vec<_> = session.lines.ranked().collect();
     assert_eq!(ranked.len(), 1);
     let seen: BTreeSet<(u8, u8, &str)> =
         ranked[0].1.rows.iter().map(|r| (r.offset, r.size, word(r.kind))).collect();

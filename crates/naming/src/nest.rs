@@ -26,7 +26,7 @@ pub(crate) fn same(table: &TypeTable, a: TypeId, b: TypeId) -> bool {
 
 /// An `inner` starts `offset` bytes into an `outer` (the whole included).
 pub(crate) fn holds(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId) -> bool {
-    holds_at(table, outer, offset, inner, 0)
+    holds_at(table, outer, offset, &|ty| same(table, ty, inner), 0)
 }
 
 /// The same of a type of another table, by its name and size: `pthread_mutex_t` as the C library has it.
@@ -37,35 +37,18 @@ pub(crate) fn holds_named(
     (inners, inner): (&TypeTable, TypeId),
 ) -> bool {
     let (name, size) = (inners.name(inner), inners.size(inner));
-    let mut at = (outer, offset);
-    for _ in 0..DEPTH_MAX {
-        let (ty, offset) = at;
-        if offset == 0 && table.size(ty) == size && size.is_some() && table.name(ty) == name {
-            return true;
-        }
-        let id = table.strip(ty);
-        let next = match table.get(id) {
-            Type::Array { elem, .. } => {
-                let stride = table.size(*elem).filter(|s| *s > 0);
-                stride.filter(|_| offset < table.size(id).unwrap_or(0)).map(|s| (*elem, offset % s))
-            }
-            Type::Aggregate(a) => {
-                let covers = |m: &&tussle_model::Member| {
-                    let size = table.size(m.ty).unwrap_or(0);
-                    m.role != MemberRole::Static && m.offset() <= offset && offset - m.offset() < size
-                };
-                a.members.iter().find(covers).map(|m| (m.ty, offset - m.offset()))
-            }
-            _ => None,
-        };
-        let Some(next) = next else { return false };
-        at = next;
-    }
-    false
+    let is = |ty| size.is_some() && table.size(ty) == size && table.name(ty) == name;
+    holds_at(table, outer, offset, &is, 0)
 }
 
-fn holds_at(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId, depth: usize) -> bool {
-    if offset == 0 && same(table, outer, inner) {
+fn holds_at(
+    table: &TypeTable,
+    outer: TypeId,
+    offset: u64,
+    is: &dyn Fn(TypeId) -> bool,
+    depth: usize,
+) -> bool {
+    if offset == 0 && is(outer) {
         return true;
     }
     if depth > DEPTH_MAX {
@@ -77,7 +60,7 @@ fn holds_at(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId, depth:
             let Some(stride) = table.size(*elem).filter(|s| *s > 0) else { return false };
             let flexible = counts.iter().any(|c| c.is_none_or(|n| n == 0));
             let inside = flexible || offset < table.size(id).unwrap_or(0);
-            inside && holds_at(table, *elem, offset % stride, inner, depth + 1)
+            inside && holds_at(table, *elem, offset % stride, is, depth + 1)
         }
         Type::Aggregate(a) => a.members.iter().any(|m| {
             if m.role == MemberRole::Static || m.bit_size.is_some() || offset < m.offset() {
@@ -88,7 +71,7 @@ fn holds_at(table: &TypeTable, outer: TypeId, offset: u64, inner: TypeId, depth:
                 size.is_none_or(|s| s == 0) && matches!(table.get(table.strip(m.ty)), Type::Array { .. });
             let at = offset - m.offset();
             (open || at < size.unwrap_or(0) || (at == 0 && size == Some(0)))
-                && holds_at(table, m.ty, at, inner, depth + 1)
+                && holds_at(table, m.ty, at, is, depth + 1)
         }),
         _ => false,
     }

@@ -22,16 +22,15 @@ impl Kinds {
 
 /// What a place in code touched of a line: of a copy the words that follow each other at once, of anything else (first
 /// byte in its word, and bytes) each by itself.
-pub(crate) fn touched(words: u8, each: Option<(u64, u64)>) -> Vec<Span> {
-    let (mut out, mut left) = (Vec::new(), words);
-    while left != 0 {
-        let first = u64::from(left.trailing_zeros());
+pub(crate) fn touched(words: u8, each: Option<(u64, u64)>) -> impl Iterator<Item = Span> {
+    let mut left = words;
+    std::iter::from_fn(move || {
+        let first = u64::from((left != 0).then(|| left.trailing_zeros())?);
         let count = if each.is_none() { (left >> first).trailing_ones() } else { 1 };
         left &= !((((1u16 << count) - 1) << first) as u8);
         let (from, bytes) = each.unwrap_or((0, 8 * u64::from(count)));
-        out.push((8 * first + from, 8 * first + from + bytes));
-    }
-    out
+        Some((8 * first + from, 8 * first + from + bytes))
+    })
 }
 
 /// The words of a line as one thread used them.
@@ -137,9 +136,10 @@ mod tests {
 
     #[test]
     fn a_copy_is_told_at_once_and_anything_else_word_by_word() {
-        assert_eq!(touched(0b1110_0011, None), [(0, 16), (40, 64)]);
-        assert_eq!(touched(0xff, None), [(0, 64)]);
-        assert_eq!(touched(0b101, Some((4, 4))), [(4, 8), (20, 24)]);
-        assert_eq!(touched(0, None), []);
+        let told = |words, each| touched(words, each).collect::<Vec<_>>();
+        assert_eq!(told(0b1110_0011, None), [(0, 16), (40, 64)]);
+        assert_eq!(told(0xff, None), [(0, 64)]);
+        assert_eq!(told(0b101, Some((4, 4))), [(4, 8), (20, 24)]);
+        assert_eq!(told(0, None), []);
     }
 }

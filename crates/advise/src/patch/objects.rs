@@ -128,7 +128,7 @@ impl<'s, 'a> Objects<'s, 'a> {
         }
         let last = self.path_end(at);
         // `sizeof(x->member)` measures something else, if that is not one of ours.
-        // Nor does `sizeof(X::member)`.
+        // So does `sizeof(X::member)`.
         let whole = !matches!(self.text(last + 1), "[" | "+" | "-" | ":");
         let of_pointer = last == at && self.text(at - 1) != "*" && self.is_declared_pointer(at);
         whole && (self.is_name(at) && last == at || self.is_object(last) && !of_pointer)
@@ -469,10 +469,10 @@ impl<'s, 'a> Objects<'s, 'a> {
         self.code.arguments(open)
     }
 
-    /// The argument names an object, or an array of them: `v`, `x->v`.
-    pub(super) fn is_whole(&self, (from, to): (usize, usize)) -> bool {
+    /// The argument is an object, an array of them (`v`, `x->v`), or the address of one.
+    pub(super) fn hands_over(&self, (from, to): (usize, usize)) -> bool {
         let last = self.path_end(from);
-        last + 1 == to && self.is_object(last)
+        last + 1 == to && self.is_object(last) || self.is_address((from, to))
     }
 
     /// The argument is the address of a whole object, with or without a cast.

@@ -316,8 +316,7 @@ impl Overlay<'_, '_, '_> {
             return None;
         }
         let arguments = objects.arguments(i + 1);
-        let mut given =
-            arguments.iter().enumerate().filter(|a| objects.is_address(*a.1) || objects.is_whole(*a.1));
+        let mut given = arguments.iter().enumerate().filter(|a| objects.hands_over(*a.1));
         let back = given
             .any(|(n, _)| self.files.iter().any(|f| takes_bytes(f.1, name, n) && gives_numbers(f.1, name)));
         back.then(|| (Over::Numbers, format!("{name}() gives it back as numbers")))

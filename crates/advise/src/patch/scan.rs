@@ -546,9 +546,15 @@ impl<'s, 'a> Code<'s, 'a> {
         around.get(i).copied().filter(|&o| o != i)
     }
 
-    /// Place of the first token of the statement around the one at `i`.
+    /// Place of the first token of the statement around the one at `i`; `private:` ends the one before.
     pub(super) fn start_of(&self, i: usize) -> usize {
-        (0..i).rev().find(|&j| matches!(self.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1)
+        let access = |j: usize| j > 0 && matches!(self.text(j - 1), "private" | "public" | "protected");
+        let ends = |&j: &usize| match self.text(j) {
+            ";" | "{" | "}" => true,
+            ":" => access(j),
+            _ => false,
+        };
+        (0..i).rev().find(ends).map_or(0, |j| j + 1)
     }
 
     /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it, the `}` of a

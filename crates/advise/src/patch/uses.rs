@@ -84,11 +84,10 @@ impl<'f> Uses<'f> {
         let names = init::names_of(name, files);
         let mut held = Held::of(&names, files);
         held.passed = Passed::of(&names, &held, files);
-        let element = |e: &Edit| matches!(e, Edit::Element { .. });
         let displaced = edits.filter(|edits| edits.iter().any(|e| e.displaces() || e.parts_elements()));
         let parts = edits.is_some_and(|edits| edits.iter().any(Edit::parts_elements));
         let order = displaced.map(|edits| Order::new(name, edits, files));
-        let whole = edits.is_some_and(|edits| edits.iter().all(element));
+        let whole = edits.is_some_and(|edits| edits.iter().all(|e| matches!(e, Edit::Element { .. })));
         let pads = |e: &Edit| matches!(e, Edit::Pad { .. } | Edit::Move { .. } | Edit::Swap { .. });
         let aligns = edits.is_none_or(|edits| !edits.iter().all(pads));
         let outer = held.holders(files);

@@ -279,12 +279,7 @@ fn align(file: &(&str, Code<'_, '_>), place: usize, bytes: u64) -> Result<Change
     let (path, code) = file;
     let text = code.source.text;
     let behind = code.range(declarator_end(code, place).saturating_sub(1)).end;
-    let first = code.statement(place).0;
-    // Behind `private:`.
-    let label = (first..place).rev().find(|&j| {
-        code.text(j) == ":" && j > 0 && matches!(code.text(j - 1), "private" | "public" | "protected")
-    });
-    let start = code.range(label.map_or(first, |j| j + 1)).start;
+    let start = code.range(code.statement(place).0).start;
     let style = AlignStyle::of(path, text).but_c11();
     let word = word::of(code.source, style, bytes, code.token(place).unwrap_or(0));
     let change = match word.behind {

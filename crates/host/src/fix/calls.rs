@@ -1,9 +1,10 @@
 //! How the units of a folder are compiled: kept from a build, out of a database, or made up for single files.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use super::compdb;
+use crate::interrupted;
 
 /// One compilation of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl Call {
             |a: &&String| a.starts_with("-std=") || a.contains("aligned-new") || a.contains("aligned-alloc");
         let mut command = Command::new(&self.compiler);
         command.args(self.args.iter().filter(meaning)).args(["-x", "c++", "-dM", "-E", "/dev/null"]);
-        let out = command.current_dir(&self.dir).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+        let out = interrupted::output(command.current_dir(&self.dir).env("LC_ALL", "C")).ok()?;
         let text = String::from_utf8_lossy(&out.stdout);
         text.contains("__cplusplus").then(|| text.contains("__cpp_aligned_new"))
     }
@@ -74,7 +75,7 @@ impl Call {
         let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-w" | "-Werror" | "-S" | "-E"));
         let mut command = Command::new(&self.compiler);
         command.args(args).arg("-fsyntax-only").args(extra).current_dir(&self.dir);
-        command.env("LC_ALL", "C").stdin(Stdio::null()).output()
+        interrupted::output(command.env("LC_ALL", "C"))
     }
 
     /// Runs the compiler with optimisation and `extra` behind its own arguments, warnings as such; nothing is kept.
@@ -87,7 +88,7 @@ impl Call {
             .args(extra)
             .arg("-Wno-error")
             .current_dir(&self.dir);
-        command.env("LC_ALL", "C").stdin(Stdio::null()).output()
+        interrupted::output(command.env("LC_ALL", "C"))
     }
 
     /// Runs the preprocessor.
@@ -95,7 +96,7 @@ impl Call {
         let args = self.args.iter().filter(|a| !matches!(a.as_str(), "-c" | "-S" | "-P" | "-fsyntax-only"));
         let mut command = Command::new(&self.compiler);
         command.args(args).args(["-E", "-w"]).current_dir(&self.dir);
-        command.env("LC_ALL", "C").stdin(Stdio::null()).output()
+        interrupted::output(command.env("LC_ALL", "C"))
     }
 
     /// Runs clang's front end on `source` as this call sees it; access control is off on request of `extra` only.
@@ -104,7 +105,7 @@ impl Call {
         command.args(["-x", if self.is_cpp() { "c++" } else { "c" }, "-fsyntax-only", "-w"]);
         command.args(["-fno-caret-diagnostics", "-fno-color-diagnostics", "-ferror-limit=1000"]);
         command.args(self.meaning()).args(extra).arg(source).current_dir(&self.dir);
-        command.env("LC_ALL", "C").stdin(Stdio::null()).output()
+        interrupted::output(command.env("LC_ALL", "C"))
     }
 
     /// Its options that change what the source says.

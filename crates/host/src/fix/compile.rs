@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use tussle_advise::patch::body::{Source, find};
@@ -484,7 +484,7 @@ pub(super) fn run(
         }
         _ => failed(format!("{program}: {e}")),
     };
-    let output = crate::interrupted::output(command.stdin(Stdio::null())).map_err(cannot_start)?;
+    let output = crate::interrupted::output(&mut command).map_err(cannot_start)?;
     if output.status.success() {
         return Ok(());
     }

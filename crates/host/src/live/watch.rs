@@ -137,9 +137,8 @@ impl Watcher {
     }
 
     fn choose(&mut self, session: &Session) -> Option<Group> {
-        let mut lines = session.lines.ranked();
-        lines.retain(|l| !self.unwatchable.contains(&l.0));
-        lines.truncate(LINES_MAX);
+        let watchable = session.lines.ranked().filter(|l| !self.unwatchable.contains(&l.0));
+        let mut lines: Vec<_> = watchable.take(LINES_MAX).collect();
         lines.extend(session.lines.suspects().into_iter().take(SUSPECTS_MAX));
         self.turn += 1;
         let (line, seen) = lines.get(self.turn % lines.len().max(1))?;

@@ -4,7 +4,6 @@
 use super::super::body::Source;
 use super::super::neighbours::{macro_text, members_in};
 use super::super::objects::Objects;
-use super::super::scan::Code;
 use super::{Files, keeps};
 
 /// Tokens of a table that are looked at.
@@ -24,7 +23,7 @@ pub(super) fn at(objects: &Objects<'_, '_>, open: usize, files: Files<'_>) -> Op
     let pair = items.iter().any(|&i| is_size(objects, i)).then(pointer).flatten();
     let by_macro = || items.iter().find_map(|&(from, _)| pair_by_macro(objects, (open, from), files));
     let (table, member) = pair.or_else(by_macro)?;
-    (!only_kept(table, &member, files))
+    (!only_kept(objects, (table, &member), files))
         .then(|| "a table keeps its address, of no type, beside its size".into())
 }
 
@@ -78,11 +77,12 @@ fn untyped<'a>(
 }
 
 /// Whoever reads the member of such a struct clears or copies what it points to: `memset(all[i].at, 0, all[i].bytes)`.
-fn only_kept(ty: &str, member: &str, files: Files<'_>) -> bool {
+fn only_kept(objects: &Objects<'_, '_>, (ty, member): (&str, &str), files: Files<'_>) -> bool {
     let mut seen = false;
     for (_, text) in files.iter().filter(|f| f.1.contains(member)) {
         let source = Source::new(text);
-        let code = Code::new(&source);
+        let elsewhere = objects.elsewhere(&source);
+        let code = &elsewhere.code;
         let accessed =
             |&&i: &&usize| i > 1 && matches!(code.text(i - 1), "." | ">") && code.text(i + 1) != "=";
         for &i in code.places(member).iter().filter(accessed) {
@@ -93,10 +93,7 @@ fn only_kept(ty: &str, member: &str, files: Files<'_>) -> bool {
                 continue;
             }
             seen = true;
-            let call = (0..i).rev().take(60).find(|&k| {
-                code.text(k) == "(" && code.closing(k).is_some_and(|c| c > i) && k > 0 && code.is_word(k - 1)
-            });
-            if !call.is_some_and(|open| keeps(code.text(open - 1))) {
+            if !elsewhere.named_call_around(i, i + 1).is_some_and(|call| keeps(code.text(call))) {
                 return false;
             }
         }
@@ -117,7 +114,7 @@ fn pair_by_macro<'a>(
         let body = text.split_once(')').map_or("", |(_, body)| body.trim_start());
         body.starts_with('{') && body.contains("sizeof")
     };
-    let ours = objects.arguments(at + 1).iter().any(|&a| objects.is_address(a) || objects.is_whole(a));
+    let ours = objects.arguments(at + 1).iter().any(|&a| objects.hands_over(a));
     let text = files.iter().find_map(|f| macro_text(f.1, objects.text(at)));
     (ours && text.is_some_and(pair)).then(|| untyped(objects, open, (0, None), files)).flatten()
 }
