@@ -10,14 +10,20 @@ const BEHIND: u64 = 2;
 
 /// The word of a lock: who sleeps there is handed nothing but its turn. Locks of glibc, Go and Rust hold 2 while
 /// somebody waits, musl's the highest bit (Rust's parked threads have all).
-pub fn is_of_lock(expected: u64) -> bool {
+fn is_of_lock(expected: u64) -> bool {
     let expected = expected as u32;
     expected == 2 || (expected >> 31 == 1 && expected != u32::MAX)
 }
 
+/// Whether who sleeps at the word, as long as it is what it expects, may be handed more than a turn. A word at which
+/// somebody slept for another value counts something (Rust's conditions do: 0, 1, 2): no lock, whatever it holds.
+pub fn hands_on(word: u64, expected: u64) -> bool {
+    !is_of_lock(expected) || sync::known(word + BEHIND).is_some()
+}
+
 /// The calling thread is about to sleep while a word is what it expects; to be told to [`woken`], if anything.
 pub fn sleeps(entered: &Entered, word: u64, expected: u64) -> Option<u64> {
-    let order = !is_of_lock(expected) && !waits::takes_turns(word);
+    let order = hands_on(word, expected) && !waits::takes_turns(word);
     order.then(|| sync::cond_wait_begin(entered, word + BEHIND))
 }
 

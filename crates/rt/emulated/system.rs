@@ -198,7 +198,7 @@ fn futex(cpu: u32, a: &[u64; 6], base: u64) {
     match a[1] & COMMAND {
         WAIT | WAIT_BITSET => {
             let own = enter(cpu).is_some_and(|entered| functions::sleeping(cpu, &entered, word));
-            if !own && !sleepers::is_of_lock(a[2]) {
+            if !own && sleepers::hands_on(word, a[2]) {
                 words::sleeping(cpu, word);
                 let Some(entered) = enter(cpu) else { return };
                 let before = sleepers::sleeps(&entered, word, a[2]);

@@ -29,6 +29,14 @@ fn what_a_gate_lets_go_on_comes_after_what_opened_it() {
 }
 
 #[test]
+fn a_word_that_counts_turns_is_no_lock_when_it_holds_what_locks_hold() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("gates", &[]);
+    let least = (0..3).map(|_| share(&lab, &exe, "counted", 1_200_000.0, How::default())).fold(1.0, f64::min);
+    assert!(least < 0.01, "{least}");
+}
+
+#[test]
 fn a_flag_that_anybody_clears_is_no_lock() {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("gates", &[]);

@@ -2,10 +2,12 @@
    The second goes on after the first: joined   main joins the first and opens a gate on which the second spins
                                        handed   the first tells main, which tells the second
                                        unseen   the second sleeps on a word that no instrumented code touches
+   By turns, two each, on a word that no instrumented code touches and that counts, 0, 1, 2, 3: counted
    Both at once:                       together
    Two threads, each with a spin lock of its own, side by side, for which nobody ever waits: own
    Three threads, of which anybody sets a flag and anybody clears it, which keeps nobody out: dirty */
 #include "common.h"
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -35,8 +37,27 @@ UNSEEN static void unpark(void) {
     syscall(SYS_futex, &parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+UNSEEN static void until_turn(int turn) {
+    for (int now; (now = LOAD(&parked)) != turn;)
+        syscall(SYS_futex, &parked, FUTEX_WAIT_PRIVATE, now, NULL, NULL, 0);
+}
+
+UNSEEN static void next_turn(void) {
+    __atomic_fetch_add(&parked, 1, __ATOMIC_ACQ_REL);
+    syscall(SYS_futex, &parked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 static void store_to(volatile long *place) {
     for (int i = 0; i < 300000; i++) *place = i;
+}
+
+static void *by_turns(void *arg) {
+    for (int turn = (long)arg; turn < 4; turn += 2) {
+        until_turn(turn);
+        store_to(&board.value[(long)arg]);
+        next_turn();
+    }
+    return arg;
 }
 
 static void *first(void *arg) {
@@ -80,6 +101,7 @@ int main(int argc, char **argv) {
     mode = argc > 1 ? argv[1] : "together";
     if (is("dirty")) return parallel(3, sets_and_clears), 0;
     if (is("own")) return parallel(2, locks_its_own), 0;
+    if (is("counted")) return parallel(2, by_turns), 0;
     pthread_create(&b, NULL, second, NULL);
     if (is("unseen")) usleep(20000);
     pthread_create(&a, NULL, first, NULL);
