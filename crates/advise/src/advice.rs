@@ -85,7 +85,7 @@ impl Default for Options<'_> {
 }
 
 /// One proposal with its bill.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Advice {
     /// The struct to edit, as source and debug information name it.
     pub type_name: String,
@@ -123,29 +123,6 @@ pub struct Advice {
 }
 
 impl Advice {
-    #[cfg(test)]
-    pub(crate) fn of_nothing() -> Advice {
-        let cost = Cost::default();
-        Advice {
-            type_name: String::new(),
-            decl: None,
-            edits: Vec::new(),
-            before: cost,
-            after: cost,
-            size_before: 0,
-            size_after: 0,
-            live_bytes: 0,
-            new_sharing: Vec::new(),
-            moved: Vec::new(),
-            why: String::new(),
-            notes: Vec::new(),
-            too_large: None,
-            sites: Vec::new(),
-            replayed: None,
-            variables: Vec::new(),
-        }
-    }
-
     /// Expected invalidations saved, mean over phases.
     pub fn gain(&self) -> f64 {
         self.before.mean - self.after.mean

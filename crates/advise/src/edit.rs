@@ -1,5 +1,6 @@
 //! Edits of a struct, as the command line writes them and as the layout rules apply them.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
@@ -438,13 +439,12 @@ impl State<'_> {
     /// two on either side of one that is aligned are not parted by it. (`repr(C)` keeps the source's order, in which
     /// they would be; no more is promised than holds for both.)
     fn aligned_first(&mut self, edits: &[Edit]) {
-        let name = |i: usize| self.a.members.get(i).and_then(|m| m.name.as_ref());
-        let aligned = |m: &Option<usize>| {
-            edits.iter().any(|e| matches!(e, Edit::Align { field, .. } if m.and_then(name) == Some(field)))
-        };
-        let pairs = self.slots.drain(..).zip(self.members.drain(..));
-        let (first, rest): (Vec<_>, Vec<_>) = pairs.partition(|(_, m)| aligned(m));
-        (self.slots, self.members) = first.into_iter().chain(rest).unzip();
+        let bytes = |e: &Edit| if let Edit::Align { bytes, .. } = e { Some(*bytes) } else { None };
+        let Some(least) = edits.iter().filter_map(bytes).min() else { return };
+        let mut pairs: Vec<_> = self.slots.drain(..).zip(self.members.drain(..)).collect();
+        let large = |slot: &Slot| Some(slot.align.max(slot.declared.unwrap_or(1))).filter(|a| *a >= least);
+        pairs.sort_by_key(|(slot, _)| Reverse(large(slot)));
+        (self.slots, self.members) = pairs.into_iter().unzip();
     }
 
     fn pad(&mut self, bytes: u64) -> Result<(), EditError> {

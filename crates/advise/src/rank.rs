@@ -83,7 +83,7 @@ mod tests {
     fn of_equal_gain_the_fewest_statements_come_first() {
         let advice = |gain: f64, edits: Vec<Edit>| {
             let before = Cost { mean: gain, observed: gain, ..Cost::default() };
-            Advice { before, edits, ..Advice::of_nothing() }
+            Advice { before, edits, ..Advice::default() }
         };
         let align = |field: &str| Edit::Align { field: field.into(), bytes: 64 };
         let seven = advice(100_000.0, ["a", "b", "c", "d", "e", "f", "g"].map(align).to_vec());

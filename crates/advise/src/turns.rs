@@ -259,7 +259,7 @@ mod tests {
         let advice = |name: &str, all: &[Option<[u64; 2]>]| Advice {
             type_name: name.into(),
             replayed: Some(envelope(all)),
-            ..Advice::of_nothing()
+            ..Advice::default()
         };
         let mut all = vec![
             advice("more", &[Some([10, 20]), Some([10, 20])]),

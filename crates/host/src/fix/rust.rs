@@ -180,21 +180,20 @@ fn no_struct(sources: &BTreeMap<PathBuf, String>, name: &str) -> Option<FixError
 fn wrapper(dir: &Path, file: &Path) -> Wrapper {
     let manifests = file.ancestors().skip(1).map(|d| dir.join(d).join("Cargo.toml"));
     let text = manifests.into_iter().find_map(|m| std::fs::read_to_string(m).ok()).unwrap_or_default();
-    let depends = |name: &str| {
-        let mut section = "";
-        text.lines().map(str::trim).any(|l| {
-            if l.starts_with('[') {
-                section = l;
-            }
-            let own = section == "[dependencies]" && l.split(['=', '.', ' ']).next() == Some(name);
-            own || l == format!("[dependencies.{name}]")
-        })
-    };
-    match (depends("crossbeam-utils"), depends("crossbeam")) {
+    match (depends(&text, "crossbeam-utils"), depends(&text, "crossbeam")) {
         (true, _) => Wrapper::Padded("crossbeam_utils::CachePadded".into()),
         (_, true) => Wrapper::Padded("crossbeam::utils::CachePadded".into()),
         _ => Wrapper::Own,
     }
+}
+
+/// Whether a package has the crate under its own name in every build: with all features and none, on every target.
+fn depends(manifest: &str, name: &str) -> bool {
+    let table: toml::Table = manifest.parse().unwrap_or_default();
+    let Some(dependency) = table.get("dependencies").and_then(|d| d.get(name)) else { return false };
+    let optional = dependency.get("optional").and_then(toml::Value::as_bool).unwrap_or(false);
+    let renamed = dependency.get("package").is_some_and(|p| p.as_str() != Some(name));
+    !optional && !renamed
 }
 
 /// Builds the copy.
@@ -331,6 +330,23 @@ fn alone(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_every_build_has_may_be_used_in_a_patch() {
+        let depends_on = |dependency: &str| {
+            let manifest =
+                format!("[package]\nname = \"a\"\n[dev-dependencies]\ncrossbeam = \"1\"\n{dependency}");
+            depends(&manifest, "crossbeam-utils")
+        };
+        assert!(depends_on("[dependencies]\ncrossbeam-utils = \"0.8\""));
+        assert!(depends_on("[dependencies]\ncrossbeam-utils.workspace = true"));
+        assert!(depends_on("[dependencies.crossbeam-utils]\nversion = \"0.8\""));
+        assert!(!depends_on("[dependencies]\ncrossbeam-utils = { version = \"0.8\", optional = true }"));
+        assert!(!depends_on("[dependencies]\ncb = { package = \"crossbeam-utils\", version = \"0.8\" }"));
+        assert!(!depends_on("[target.'cfg(unix)'.dependencies]\ncrossbeam-utils = \"0.8\""));
+        assert!(!depends_on("[dependencies]\ncrossbeam-utils = { version = \"0.8\", package = \"other\" }"));
+        assert!(!depends_on(""));
+    }
 
     #[test]
     fn a_definition_in_an_included_file_is_found() {

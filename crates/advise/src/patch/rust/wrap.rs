@@ -55,8 +55,12 @@ pub(super) fn wrapped(
         Wrapper::Own => (own.clone(), own.clone()),
     };
     let (start, end) = (s.start(f.ty.0), s.end(f.ty.1 - 1));
-    if s.text[start..end].contains(&ty) {
+    if (f.ty.0..f.ty.1).any(|t| s.at(t) == "CachePadded" || s.at(t).starts_with("CacheLine")) {
         return Err(refused(&item.name, &format!("{} has lines of its own already", f.name)));
+    }
+    if item.fields.iter().filter(|other| other.name == f.name).count() > 1 {
+        let why = format!("{} is declared several times, under conditions", f.name);
+        return Err(refused(&item.name, &why));
     }
     let mut out = vec![(start..end, format!("{ty}<{}>", &s.text[start..end]))];
     initialisers(s, item, f, &value, &mut out);

@@ -4,6 +4,7 @@ use super::gate::{Case, Repair, Repairs};
 use super::steps::edits;
 use tussle_advise::Advice;
 use tussle_advise::class::COST_MIN;
+use tussle_host::fix::bill;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, offset, thousands};
 use tussle_report::lines::name;
 
@@ -63,7 +64,8 @@ fn one(r: &Repair) -> Node {
     let by_line: Vec<serde_json::Value> = r.left_by_line.iter().map(of_line).collect();
     let bytes = serde_json::json!({ "before": r.patched.size_before, "after": r.patched.size_after });
     let size = format!("{} to {} bytes", r.patched.size_before, r.patched.size_after);
-    let memory = format!("{:+} bytes over all live objects", a.live_bytes);
+    let live = bill::live_growth(&r.patched, a);
+    let memory = format!("{} bytes over all live objects", bill::live_words(live));
     let mut facts = vec![
         fact(
             "type",
@@ -73,7 +75,7 @@ fn one(r: &Repair) -> Node {
         fact("edit", "edit", Cell::text(edits(a)).tone(Tone::Strong)),
         fact("why", "why", Cell::text(a.why.clone())),
         fact("size_bytes", "size", Cell::value(bytes, size)),
-        fact("live_bytes", "memory", Cell::value(a.live_bytes, memory)),
+        fact("live_bytes", "memory", Cell::value(live.0, memory)),
         fact("new_sharing", "new sharing", Cell::text(new_sharing(a))),
         fact("transfers", "transfers", Cell::value(value, shown).tone(Tone::Good)),
         fact("output", "output", Cell::text(r.output.words())),
