@@ -169,7 +169,8 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let passed = given.any(|(from, to)| (from..to).any(|j| objects.is_variable(j)));
         let buffer = buffer(objects, i);
         let untyped = |b: (usize, usize)| b.1 == b.0 + 1 && objects.is_object_as_void(b.0);
-        let whole = buffer.is_some_and(|b| objects.is_address(b) || untyped(b));
+        let kept = |b: (usize, usize)| objects.passed().is_kept(&objects.code, b.1 - 1);
+        let whole = buffer.is_some_and(|b| objects.is_address(b) || untyped(b) || kept(b));
         let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
     }
@@ -182,14 +183,45 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     (mapped && !private).then(|| format!("{word}() maps it"))
 }
 
+/// Calls of the C library that move bytes, and which argument points to them.
+const BUFFERS: [(&str, usize); 15] = [
+    ("fwrite", 0),
+    ("fread", 0),
+    ("write", 1),
+    ("pwrite", 1),
+    ("pwrite64", 1),
+    ("send", 1),
+    ("sendto", 1),
+    ("read", 1),
+    ("pread", 1),
+    ("pread64", 1),
+    ("recv", 1),
+    ("recvfrom", 1),
+    ("msgsnd", 1),
+    ("msgrcv", 1),
+    ("mq_send", 1),
+];
+
+/// Members that are among the arguments of such calls, as far as a glance tells.
+pub(super) fn sent_members(text: &str) -> impl Iterator<Item = &str> {
+    const LETTERS_MAX: usize = 200;
+    let letter = |c: char| c.is_alphanumeric() || c == '_';
+    let calls = BUFFERS.iter().flat_map(move |(word, _)| {
+        text.match_indices(word).filter_map(move |(at, _)| {
+            let rest = text[at + word.len()..].trim_start().strip_prefix('(')?;
+            let own = !text[..at].ends_with(letter);
+            own.then(|| rest.split_once(';').map_or(rest, |r| r.0)).map(|r| r.get(..LETTERS_MAX).unwrap_or(r))
+        })
+    });
+    calls.flat_map(move |arguments| {
+        let names = arguments.split("->").skip(1).chain(arguments.split('.').skip(1));
+        names.map(move |n| &n[..n.find(|c| !letter(c)).unwrap_or(n.len())]).filter(|n| !n.is_empty())
+    })
+}
+
 /// The argument of a call of the C library that points to what is moved.
 fn buffer(objects: &Objects<'_, '_>, i: usize) -> Option<(usize, usize)> {
-    let place = match objects.text(i) {
-        "fwrite" | "fread" => 0,
-        "write" | "pwrite" | "pwrite64" | "send" | "sendto" | "read" | "pread" | "pread64" | "recv"
-        | "recvfrom" | "msgsnd" | "msgrcv" | "mq_send" => 1,
-        _ => return None,
-    };
+    let place = BUFFERS.iter().find(|b| b.0 == objects.text(i)).map(|b| b.1)?;
     let arguments = objects.arguments(i + 1);
     (!is_method(objects, i) && arguments.len() >= 3).then(|| arguments[place])
 }
@@ -232,6 +264,23 @@ pub fn builds_shared_library(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::patch::uses::{Ask, check};
+
+    #[test]
+    fn what_a_member_keeps_may_leave_elsewhere() {
+        let kept = "void init(struct table *t, void *rows, size_t n) { t->rows = rows; t->n = n; }\n";
+        let run = |caller: &str, writer: &str| {
+            let writer = format!("{kept}{writer}");
+            check("cell", None, Ask::LAYOUT, &[("a.c", caller), ("table.c", &writer)]).is_ok()
+        };
+        let writer = "int dump(struct table *t, FILE *f) { return fwrite(t->rows, t->width, t->n, f); }\n";
+        let caller = "static struct cell cells[4];\nvoid f(struct table *t) { init(t, cells, 4); }\n";
+        assert!(!run(caller, writer));
+        assert!(!run(caller, "int dump(struct table t, int fd) { return write(fd, t.rows, t.n); }\n"));
+        // Another struct's member of that name, another member, and a table of something else.
+        assert!(run(caller, "int dump(struct list *l, FILE *f) { return fwrite(l->rows, 8, l->n, f); }\n"));
+        assert!(run(caller, "int dump(struct table *t, FILE *f) { return fwrite(t->head, 8, 1, f); }\n"));
+        assert!(run("static struct cell cells[4];\nvoid f(struct table *t) { init(t, 0, 4); }\n", writer));
+    }
 
     #[test]
     fn only_what_ioctl_is_given_as_its_argument_leaves() {

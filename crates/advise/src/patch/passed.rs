@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::assembly::variable;
 use super::body::Source;
+use super::boundary;
 use super::bytes::keeps;
 use super::held::Held;
 use super::objects::{Objects, is_scalar};
@@ -23,8 +24,12 @@ const LISTED_PARAMETERS: usize = 3;
 pub(super) struct Passed {
     /// Functions defined in another file than the call's, and the parameter that is given an object's address.
     void: BTreeSet<(String, usize)>,
-    /// The same where the caller declares no parameters: `int f();`.
+    /// Every function of the sources that is given an object's address, and the parameter.
+    given: BTreeSet<(String, usize)>,
+    /// As `void`, where the caller declares no parameters: `int f();`.
     bare: BTreeSet<(String, usize)>,
+    /// Members that keep an object's address as a plain pointer, with the name of their struct.
+    kept: BTreeSet<(String, String)>,
     /// Variables of the type that other files may declare.
     pub(super) variables: BTreeSet<String>,
     /// Functions that return mapped memory of a file.
@@ -46,6 +51,11 @@ impl Passed {
             let shared = |&i: &usize| variable(&objects, i).is_some() && !is_static(&objects.code, i);
             let shared = (0..objects.code.len()).filter(shared);
             out.variables.extend(shared.map(|i| objects.text(i).to_string()));
+        }
+        let sent: BTreeSet<&str> = files.iter().flat_map(|f| boundary::sent_members(f.1)).collect();
+        for (_, text) in files.iter().filter(|f| sent.iter().any(|m| f.1.contains(m))) {
+            let source = Source::new(text);
+            out.keep(&Objects::new(&source, names, held));
         }
         for (_, text) in files.iter().filter(|f| f.1.contains("mmap") || f.1.contains("shmat")) {
             let source = Source::new(text);
@@ -73,12 +83,16 @@ impl Passed {
     fn calls(&mut self, objects: &Objects<'_, '_>) {
         let code = &objects.code;
         let called = |i: &usize| code.is_word(*i) && code.text(i + 1) == "(" && !is_member(code, *i);
-        for i in (1..code.len()).filter(called).filter(|&i| !keeps(code.text(i))) {
+        for i in (1..code.len()).filter(called) {
             for (n, argument) in objects.arguments(i + 1).into_iter().enumerate() {
                 if objects.address(argument.0).is_none_or(|end| end != argument.1) {
                     continue;
                 }
                 let name = code.text(i);
+                self.given.insert((name.into(), n));
+                if keeps(name) {
+                    continue;
+                }
                 if !code.places(name).iter().any(|&j| is_definition(code, j)) {
                     self.void.insert((name.into(), n));
                 }
@@ -87,6 +101,37 @@ impl Passed {
                 }
             }
         }
+    }
+
+    /// `table->rows = rows;` in a function that is given an object's address as `void *rows`, or `table->rows = &x;`.
+    fn keep(&mut self, objects: &Objects<'_, '_>) {
+        let code = &objects.code;
+        let places = (2..code.len()).filter(|&i| code.text(i) == "=" && code.text(i + 1) != "=");
+        for (i, member) in places.filter_map(|i| Some((i, member_of(code, i - 1)?))).collect::<Vec<_>>() {
+            let ends = |end: usize| matches!(code.text(end), ";" | ",");
+            let address = objects.address(i + 1).is_some_and(ends);
+            if address || (ends(i + 2) && self.is_given_here(code, i + 1)) {
+                self.kept.insert(member);
+            }
+        }
+    }
+
+    /// The word at `i` is a parameter, without a type, of a function that is given an object's address there.
+    fn is_given_here(&self, code: &Code<'_, '_>, i: usize) -> bool {
+        let (brace, _) = code.function(i);
+        let own = (code.start_of(brace)..brace).find(|&j| code.is_word(j) && code.text(j + 1) == "(");
+        own.is_some_and(|own| {
+            let parameters = code.arguments(own + 1);
+            let index = parameters.iter().position(|p| p.1 > p.0 && code.text(p.1 - 1) == code.text(i));
+            let plain =
+                code.variable(code.text(i), i).is_some_and(|d| code.text(d.ty) == "void" && d.depth == 1);
+            plain && index.is_some_and(|k| self.given.contains(&(code.text(own).to_string(), k)))
+        })
+    }
+
+    /// The word at `i` is a member that keeps an object's address as a plain pointer.
+    pub(super) fn is_kept(&self, code: &Code<'_, '_>, i: usize) -> bool {
+        !self.kept.is_empty() && member_of(code, i).is_some_and(|m| self.kept.contains(&m))
     }
 
     /// The function defined at `i` is given objects in its parameter `index` by another file, as a `void *`.
@@ -98,6 +143,9 @@ impl Passed {
     pub(super) fn concerns(&self, text: &str) -> bool {
         let declares = || self.variables.iter().any(|v| text.contains(v.as_str()));
         if text.contains("extern") && declares() {
+            return true;
+        }
+        if self.kept.iter().any(|(_, member)| text.contains(member.as_str())) {
             return true;
         }
         if self.void.is_empty() || !text.contains('{') {
@@ -128,6 +176,19 @@ impl Passed {
             star.then(|| (code.text(word), code.text(to.wrapping_sub(1)), code.closing(i + 1).unwrap_or(i)))
         })
     }
+}
+
+/// Struct and name of the member at `i`: `table->rows`, where it is known what `table` is.
+fn member_of(code: &Code<'_, '_>, i: usize) -> Option<(String, String)> {
+    let before = |n: usize| i.checked_sub(n).map_or("", |j| code.text(j));
+    let holder = match (before(1), before(2)) {
+        (".", _) => i.checked_sub(2)?,
+        (">", "-") => i.checked_sub(3)?,
+        _ => return None,
+    };
+    let path = holder > 0 && matches!(code.text(holder - 1), "." | ">");
+    let of = code.variable(code.text(holder), holder).filter(|_| code.is_word(i) && !path)?;
+    Some((code.text(of.ty).to_string(), code.text(i).to_string()))
 }
 
 fn is_member(code: &Code<'_, '_>, i: usize) -> bool {

@@ -163,7 +163,7 @@ impl<'s, 'a> Code<'s, 'a> {
     }
 
     /// Place of the `}` of the `{` at `open`; the end, where there is none.
-    fn close_of(&self, open: usize) -> usize {
+    pub(super) fn close_of(&self, open: usize) -> usize {
         let closes = self.closes.get_or_init(|| {
             let (mut opened, mut out) = (Vec::new(), HashMap::new());
             for i in 0..self.len() {

@@ -1,6 +1,7 @@
 //! Namespaces and classes around a definition: which of several types of one name is meant.
 
-use super::body::{Body, Source, segments, unadorned};
+use super::body::{Body, Source, bare_name, segments, unadorned};
+use super::scan::Code;
 
 /// How many of the namespaces and classes of `name` are seen around the definition; `None` where others are. Macros may
 /// open more (`FMT_BEGIN_NAMESPACE`), and of a name without any all definitions are as likely.
@@ -81,6 +82,26 @@ fn names<'a>(head: &[&'a str]) -> Vec<&'a str> {
     out
 }
 
+/// Whether the type `name` that this file defines is the file's own: no other one sees a variable of it, or a function
+/// with it. Another file's type of the same name is another type then.
+pub fn keeps_to_itself(text: &str, name: &str) -> bool {
+    let source = Source::new(text);
+    let code = Code::new(&source);
+    code.places(bare_name(name)).iter().all(|&i| {
+        let within = code.enclosing(i);
+        let unnamed = |open: usize| code.text(open.saturating_sub(1)) == "namespace";
+        let own = |open: usize| code.text(open.saturating_sub(1)) == bare_name(name);
+        if code.is_in_function(i) || within.is_some_and(|open| unnamed(open) || own(open)) {
+            return true;
+        }
+        let (start, end) = code.statement(i);
+        let first = code.text(start);
+        let only_defined = code.text(i + 1) == "{" && code.text(code.close_of(i + 1) + 1) == ";";
+        let declared = within.is_none() && i + 1 == end;
+        only_defined || declared || matches!(first, "static" | "typedef")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +114,29 @@ mod tests {
             .filter(|b| b.tag.as_deref() == Some("Rep"))
             .map(|b| depth(&source, b, name).is_some())
             .collect()
+    }
+
+    #[test]
+    fn a_file_keeps_a_type_to_itself() {
+        let defined = "struct stats { long records; struct stats *next; };\n";
+        let own = [
+            "static struct stats last;",
+            "static void put(struct stats *s) { s->records++; }",
+            "struct stats;",
+        ];
+        let seen = [
+            "extern struct stats all[4];",
+            "struct stats last;",
+            "void put(struct stats *s) { s->records++; }",
+        ];
+        for text in own {
+            assert!(keeps_to_itself(&format!("{defined}{text}"), "struct stats"), "{text}");
+        }
+        for text in seen {
+            assert!(!keeps_to_itself(&format!("{defined}{text}"), "struct stats"), "{text}");
+        }
+        assert!(keeps_to_itself("namespace { struct stats { long n; }; stats last; }", "stats"));
+        assert!(keeps_to_itself(&format!("{defined}void f(void) {{ struct stats s; use(&s); }}"), "stats"));
     }
 
     #[test]

@@ -94,7 +94,13 @@ impl Sources {
             let folder = other.parent().unwrap_or(Path::new(""));
             path.components().zip(folder.components()).take_while(|(a, b)| a == b).count()
         };
+        let private =
+            |path: &Path| is_unit(&path.to_string_lossy()) && scope::keeps_to_itself(self.text(path), name);
+        let apart: Vec<&Path> = rivals.iter().copied().filter(|r| *r != file && private(r)).collect();
         let means = |path: &Path| {
+            if apart.contains(&path) {
+                return false;
+            }
             let own = near(path, file);
             // The rival in a source's own folder wins over one that is as near but elsewhere.
             let beside = |r: &Path| r.parent() == path.parent();
@@ -192,7 +198,14 @@ impl Sources {
         if let Some(path) =
             decl.and_then(|d| self.resolve(dir, &d.file)).filter(|p| defines(self.text(p), bare))
         {
-            return Ok(path);
+            return match self.copies(dir, name, &path) {
+                copies if copies.is_empty() => Ok(path),
+                copies => Err(FixError::ManySources {
+                    name: name.into(),
+                    files: [&path].into_iter().chain(copies).map(|p| p.display().to_string()).collect(),
+                    what: ONE_TYPE,
+                }),
+            };
         }
         let found: Vec<&PathBuf> =
             self.files.iter().filter(|(_, f)| defines(&f.text, bare)).map(|(p, _)| p).collect();
@@ -212,6 +225,25 @@ impl Sources {
         }
     }
 
+    /// Files of the program that define the same members once more under that name, and that others see: what is
+    /// declared in one of them may be the type of `file`.
+    fn copies(&self, dir: &Path, name: &str, file: &Path) -> Vec<&PathBuf> {
+        let bare = bare_name(name);
+        let members = |p: &Path| {
+            tussle_advise::patch::neighbours::names_and_types(&p.to_string_lossy(), self.text(p), name)
+        };
+        // Of copies of one header the units see the nearest.
+        let other = |p: &Path| p.file_name() != file.file_name();
+        let rivals = self.files.iter().filter(|(p, f)| other(p) && defines(&f.text, bare)).map(|(p, _)| p);
+        let rivals: Vec<&PathBuf> = if is_kernel(dir) { Vec::new() } else { rivals.collect() };
+        if rivals.is_empty() {
+            return rivals;
+        }
+        let own = members(file);
+        let seen = |p: &Path| self.users(p).iter().any(|u| !scope::keeps_to_itself(self.text(u), name));
+        rivals.into_iter().filter(|p| members(p) == own && seen(p)).collect()
+    }
+
     /// What several definitions ask for. Those with the same members may be one type, whose units must agree.
     fn rivals(&self, name: &str, files: &[&PathBuf]) -> &'static str {
         let members = |p: &&PathBuf| {
@@ -221,7 +253,7 @@ impl Sources {
         let mut all = files.iter().map(members);
         let first = all.next().unwrap_or_default();
         if all.any(|m| m == first) {
-            return "where these are one type, every unit must see the same one: put it into a header that all include";
+            return ONE_TYPE;
         }
         "they differ: name one of them with --in, or the folder that holds only one with --dir"
     }
@@ -239,6 +271,10 @@ impl Sources {
         (0..parts.len()).map(|n| parts[n..].iter().collect::<PathBuf>()).find(|p| self.files.contains_key(p))
     }
 }
+
+/// What several definitions with the same members ask for.
+const ONE_TYPE: &str =
+    "where these are one type, every unit must see the same one: put it into a header that all include";
 
 /// Whether `text` defines the type `bare`. Most texts only mention it, and are not cut into tokens.
 fn defines(text: &str, bare: &str) -> bool {
