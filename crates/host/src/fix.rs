@@ -16,6 +16,7 @@ mod expanded;
 pub(crate) mod farm;
 mod foresight;
 pub(crate) mod kernel;
+mod made;
 mod meaning;
 mod place;
 mod positions;
@@ -163,6 +164,16 @@ pub enum FixError {
         /// What to do about it.
         what: &'static str,
     },
+    /// The build makes the file.
+    #[error(
+        "{file} is made by the build ({rule}): a patch of it is gone with the next one; patch what it is made from"
+    )]
+    Made {
+        /// Relative path.
+        file: String,
+        /// Place of the rule.
+        rule: String,
+    },
     /// A file or folder could not be read or written.
     #[error("{path}: {source}")]
     Io {
@@ -263,6 +274,9 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
         }
         found => found?,
     };
+    if let Some(rule) = made::rule(request.dir, &file) {
+        return Err(FixError::Made { file: file.display().to_string(), rule });
+    }
     if let Some(edits) = of_variable(request, sources.text(&file)) {
         return patched_tree(&Request { edits: &edits, ..*request }, announce);
     }

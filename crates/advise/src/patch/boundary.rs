@@ -103,11 +103,41 @@ fn first(objects: &Objects<'_, '_>, asserted: Asserted) -> Option<(u32, String)>
         let how = if assertion { assertion_at(objects, i, asserted) } else { call(objects, i) };
         Some((objects.code.line(i), how?))
     });
-    called.or_else(|| vector(objects)).or_else(|| buffers::in_file(objects)).or_else(|| {
-        let vectors = (0..objects.code.len()).filter(|&i| objects.text(i) == "iov_base");
-        let mut passed = vectors.filter(|&i| objects.text(i + 1) == "=" && objects.address(i + 2).is_some());
-        passed.next().map(|i| (objects.code.line(i), "writev(), readv() or their kin take its bytes".into()))
-    })
+    called
+        .or_else(|| mapped(objects))
+        .or_else(|| vector(objects))
+        .or_else(|| buffers::in_file(objects))
+        .or_else(|| {
+            let vectors = (0..objects.code.len()).filter_map(|i| Some((i, vector_of(objects.text(i))?)));
+            let passed = |i: usize| objects.text(i + 1) == "=" && objects.address(i + 2).is_some();
+            let mut passed = vectors.filter(|v| passed(v.0));
+            passed.next().map(|(i, calls)| (objects.code.line(i), format!("{calls} take its bytes")))
+        })
+}
+
+/// `(struct s *)store.base`, where a file is mapped to, and `file.as<S>()`, which returns such a pointer.
+fn mapped(objects: &Objects<'_, '_>) -> Option<(u32, String)> {
+    let (code, passed) = (&objects.code, objects.passed());
+    let cast = |&i: &usize| {
+        let close = code.closing(i).filter(|c| code.text(i) == "(" && c - i < 7 && code.text(c - 1) == "*");
+        close
+            .is_some_and(|c| objects.names_type(i, c) && passed.kept.is_mapped(code, objects.path_end(c + 1)))
+    };
+    let method = |&i: &usize| {
+        let close = code.matching(i + 1, ["<", ">"], 16).filter(|_| code.text(i + 1) == "<");
+        passed.maps.contains(code.text(i)) && close.is_some_and(|c| objects.names_type(i, c))
+    };
+    let found = (0..code.len()).find(|i| cast(i) || method(i))?;
+    Some((code.line(found), "a file is mapped there".into()))
+}
+
+/// Calls that take the bytes to which this member points.
+fn vector_of(member: &str) -> Option<&'static str> {
+    match member {
+        "iov_base" => Some("writev(), readv() or their kin"),
+        "aio_buf" => Some("aio_write(), aio_read() or their kin"),
+        _ => None,
+    }
 }
 
 /// `struct iovec v = { &x, sizeof(x) };`
@@ -169,7 +199,7 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let passed = given.any(|(from, to)| (from..to).any(|j| objects.is_variable(j)));
         let buffer = buffer(objects, i);
         let untyped = |b: (usize, usize)| b.1 == b.0 + 1 && objects.is_object_as_void(b.0);
-        let kept = |b: (usize, usize)| objects.passed().is_kept(&objects.code, b.1 - 1);
+        let kept = |b: (usize, usize)| objects.passed().kept.has(&objects.code, b.1 - 1);
         let whole = buffer.is_some_and(|b| objects.is_address(b) || untyped(b) || kept(b));
         let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
@@ -264,6 +294,17 @@ pub fn builds_shared_library(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::patch::uses::{Ask, check};
+
+    #[test]
+    fn requests_that_point_to_bytes() {
+        let run = |code: &str| check("dev", None, Ask::LAYOUT, &[("a.c", code)]).is_ok();
+        assert!(!run(
+            "static struct dev d;\nint f(struct aiocb *c) { c->aio_buf = &d; return aio_write(c); }\n"
+        ));
+        assert!(run(
+            "static struct dev d;\nint f(struct aiocb *c) { c->aio_buf = buffer; return aio_write(c); }\n"
+        ));
+    }
 
     #[test]
     fn what_a_member_keeps_may_leave_elsewhere() {

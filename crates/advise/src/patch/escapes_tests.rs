@@ -316,7 +316,7 @@ fn tables_of_numbers_and_lists_of_pointers() {
     let list = "struct view { int a; int b; };\nstruct node { void *data; };\n\
         static void push(struct node *n, void *data) { n->data = data; }\n\
         int f(struct s *s, struct node *n) { push(n, s); struct view *v = n->data; return v->b; }";
-    refused_by("swap:a,b", list, "data keeps its address");
+    refused_by("swap:a,b", list, "a void pointer becomes one to view");
 }
 
 #[test]

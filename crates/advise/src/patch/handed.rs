@@ -48,20 +48,38 @@ pub(super) fn is_typed_parameter(
     index: usize,
     files: &[(&str, &str)],
 ) -> bool {
-    files.iter().filter(|f| f.1.contains(name)).any(|f| {
+    let ours = |code: &Code<'_, '_>, (from, to): (usize, usize)| {
+        (from..to).any(|k| objects.names().iter().any(|n| n == code.text(k))).then_some(())
+    };
+    parameter(name, index, files, ours).is_some()
+}
+
+/// What the parameter of the function `name` points to, as the first of the sources declares it that does.
+pub(super) fn parameter_type(name: &str, index: usize, files: &[(&str, &str)]) -> Option<String> {
+    parameter(name, index, files, |code, (from, to)| {
+        let star = (from..to).find(|&k| code.text(k) == "*")?;
+        let words = (from..star).rev().map(|k| code.text(k));
+        words.filter(|w| !matches!(*w, "const" | "volatile")).map(str::to_string).next()
+    })
+}
+
+/// What `of` tells of the parameter that is a pointer, in the first declaration of the function `name` of which it does.
+fn parameter<R>(
+    name: &str,
+    index: usize,
+    files: &[(&str, &str)],
+    of: impl Fn(&Code<'_, '_>, (usize, usize)) -> Option<R>,
+) -> Option<R> {
+    files.iter().filter(|f| f.1.contains(name)).find_map(|f| {
         let source = Source::new(f.1);
         let code = Code::new(&source);
-        code.places(name).iter().filter(|&&j| j > 0).any(|&j| {
+        code.places(name).iter().filter(|&&j| j > 0).find_map(|&j| {
             let typed = code.is_word(j - 1) && code.text(j - 1) != "return" || code.text(j - 1) == "*";
-            let Some(close) = code.closing(j + 1).filter(|_| typed && code.text(j + 1) == "(") else {
-                return false;
-            };
+            let close = code.closing(j + 1).filter(|_| typed && code.text(j + 1) == "(")?;
             let ends = matches!(code.text(code.behind_attributes(close + 1)), ";" | "{");
-            let parameter = code.arguments(j + 1).get(index).copied().filter(|_| ends);
-            parameter.is_some_and(|(from, to)| {
-                let ours = |k: usize| objects.names().iter().any(|n| n == code.text(k));
-                (from..to).any(ours) && (from..to).filter(|&k| code.text(k) == "*").count() == 1
-            })
+            let (from, to) = code.arguments(j + 1).get(index).copied().filter(|_| ends)?;
+            let pointer = (from..to).filter(|&k| code.text(k) == "*").count() == 1;
+            of(&code, (from, to)).filter(|_| pointer)
         })
     })
 }

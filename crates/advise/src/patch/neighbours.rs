@@ -62,8 +62,9 @@ impl<'f> Order<'f> {
             let moved = || uses.at(i).or_else(grouped);
             let how = moves.then(moved).flatten().or_else(|| {
                 let (over, how) = overlay.at(i)?;
-                let numbers = parts && over.is_numbers();
                 let prefix = || over.prefix(&self.members, self.files, objects.names());
+                let whole = || over.is_array() && prefix() == self.members.len();
+                let numbers = parts && (over.is_numbers() || whole());
                 (numbers || self.changes(prefix())).then_some(how)
             })?;
             Some((i, how))
@@ -180,7 +181,12 @@ impl Uses<'_, '_, '_> {
                 self.transfer(i, 2)
             }
             "fwrite" | "fread" => self.transfer(i, 1),
-            "(" => self.wider(i).or_else(|| self.distance(i)).or_else(|| self.rebased(i)),
+            "(" => {
+                let end = || self.up_to_its_end(i).filter(|_| self.reorders);
+                self.wider(i).or_else(|| self.distance(i)).or_else(|| self.rebased(i)).or_else(end)
+            }
+            "reinterpret_cast" | "static_cast" if self.reorders => self.up_to_its_end(i),
+            "sizeof" if self.reorders => self.rest_of_size(i),
             "memset_after" | "memset_startat" | "offsetofend" => self.kernel_range(i),
             "offsetof" | "__builtin_offsetof" => self.offset(i),
             "iov_base" => self.vector(i),

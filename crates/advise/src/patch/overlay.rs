@@ -3,6 +3,7 @@
 
 use super::body::{bodies_in, statements};
 use super::bytes::is_number;
+use super::handed::parameter_type;
 use super::names::places_of;
 use super::neighbours::{Member, members_in};
 use super::objects::{Objects, Pointee, is_scalar};
@@ -37,6 +38,9 @@ pub(super) enum Over {
     First,
     /// Another type of this name, if it begins with members of the same names.
     Like(String),
+    /// Another type of this name, if its members are of the same types: two of them, or all. Whether what is behind
+    /// the first object is looked at, too.
+    Shaped(String, bool),
 }
 
 impl Over {
@@ -45,8 +49,13 @@ impl Over {
         match self {
             Over::Numbers => true,
             Over::Type(name) => is_number_type(name),
-            Over::First | Over::Like(_) => false,
+            Over::First | Over::Like(_) | Over::Shaped(..) => false,
         }
+    }
+
+    /// Objects that stand one behind the other.
+    pub(super) fn is_array(&self) -> bool {
+        matches!(self, Over::Shaped(_, true))
     }
 
     /// How many of the first members it counts on.
@@ -54,13 +63,20 @@ impl Over {
         let other = match self {
             Over::Numbers => return own.len(),
             Over::First => return 1,
-            Over::Type(other) | Over::Like(other) => other,
+            Over::Type(other) | Over::Like(other) | Over::Shaped(other, _) => other,
         };
         if names.contains(other) {
             return 0;
         }
         let theirs = members_in(files, other);
         let like = matches!(self, Over::Like(_));
+        if matches!(self, Over::Shaped(..)) {
+            let same =
+                |a: &Member, b: &Member| unqualified(&a.ty).eq(unqualified(&b.ty)) && a.array == b.array;
+            let alike = own.iter().zip(&theirs).take_while(|(a, b)| same(a, b));
+            let alike = alike.count();
+            return if alike >= own.len().min(2) { alike } else { 0 };
+        }
         // `struct { float v[3]; }` is numbers, too.
         if !like && theirs.first().is_some_and(|m| m.array && m.ty.split(' ').all(is_scalar)) {
             return own.len();
@@ -68,6 +84,11 @@ impl Over {
         let same = |a: &Member, b: &Member| a.ty == b.ty && a.array == b.array && (!like || a.name == b.name);
         own.iter().zip(&theirs).take_while(|(a, b)| same(a, b)).count().max(usize::from(!like))
     }
+}
+
+/// Words of a type without those that say nothing of its bytes.
+fn unqualified(ty: &str) -> impl Iterator<Item = &str> {
+    ty.split(' ').filter(|w| !matches!(*w, "const" | "volatile" | "_Atomic"))
 }
 
 /// The uses of one file.
@@ -96,7 +117,7 @@ impl Overlay<'_, '_, '_> {
         if objects.text(i) == "union" {
             return self.union(i);
         }
-        let void = || self.from_void(i).or_else(|| self.through_void(i));
+        let void = || self.from_void(i).or_else(|| self.through_void(i)).or_else(|| self.as_argument(i));
         self.downcast(i).or_else(void).or_else(|| self.elsewhere(i)).or_else(|| self.given_back(i))
     }
 
@@ -205,7 +226,7 @@ impl Overlay<'_, '_, '_> {
                 }
                 (word, stars, close + 1, variable)
             }
-            "=" if objects.code.is_word(i + 1) && matches!(self.behind_subscript(i + 2), ";" | ",") => {
+            "=" if objects.code.is_word(i + 1) && matches!(self.behind_value(i + 1), ";" | ",") => {
                 // `struct w *q = v;`, and `q = v;` of one that was declared before.
                 let name = i.checked_sub(1).filter(|&n| objects.code.is_word(n))?;
                 let alone = matches!(objects.text(name.wrapping_sub(1)), ";" | "{" | "}" | ")");
@@ -219,17 +240,55 @@ impl Overlay<'_, '_, '_> {
         if objects.is_name(word) || !matches!(stars, 1 | 2) || (stars == 1 && head == "void") {
             return None;
         }
-        if !objects.is_object_as_void(value) {
-            return None;
-        }
+        // What a registry gives back, or who is called with, is one object or another: their members tell.
+        let back = self.comes_back(value) || objects.is_called_with(value);
+        let given = objects.is_object_as_void(value);
         let over = match () {
+            () if !given && !back => return None,
+            () if !given && (stars == 2 || is_scalar(head)) => return None,
             () if stars == 2 => Over::First,
             () if is_scalar(head) && self.is_walked(value, variable) => Over::Numbers,
             () if is_scalar(head) => Over::First,
-            () if self.is_first(head) => Over::First,
+            () if given && self.is_first(head) => Over::First,
+            () if back => Over::Shaped(head.into(), self.is_walked(value, variable)),
             () => Over::Like(head.into()),
         };
         Some((over, format!("a void pointer becomes one to {head}, and it begins like that")))
+    }
+
+    /// `show((const void *)&x)`, or `show(v)` of such a `void *`, where `show` takes another struct.
+    fn as_argument(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        if !objects.code.is_word(i) || objects.text(i + 1) != "(" {
+            return None;
+        }
+        let void = |from: usize| {
+            let close = objects.code.closing(from).filter(|c| objects.text(from) == "(" && c - from < 6)?;
+            let plain = objects.text(close - 1) == "*" && objects.text(close - 2) == "void";
+            objects.address(close + 1).filter(|_| plain)
+        };
+        let hidden = |&(from, to): &(usize, usize)| {
+            void(from) == Some(to) || to == from + 1 && objects.is_object_as_void(from)
+        };
+        let arguments = objects.arguments(i + 1);
+        let mut given = arguments.iter().enumerate().filter(|a| hidden(a.1));
+        given.find_map(|(n, _)| {
+            let other = parameter_type(objects.text(i), n, self.files)?;
+            let ours = objects.names().contains(&other) || is_scalar(&other) || other == "void";
+            (!ours).then(|| {
+                (Over::Shaped(other.clone(), false), format!("{}() takes it as {other}", objects.text(i)))
+            })
+        })
+    }
+
+    /// The value at `i` is an object's address that was kept as a plain pointer, or found by the variable's name.
+    fn comes_back(&self, i: usize) -> bool {
+        let (objects, passed) = (self.objects, self.objects.passed());
+        let named = |&(from, to): &(usize, usize)| {
+            to == from + 1 && passed.variables.contains(objects.text(from).trim_matches('"'))
+        };
+        let found = objects.text(i) == "dlsym" && objects.arguments(i + 1).get(1).is_some_and(named);
+        found || passed.kept.gives_back(objects, i)
     }
 
     /// `(char *)p - (char *)q`: the pointer that is cast from `i` to before `end` is subtracted from another one, or
@@ -245,10 +304,15 @@ impl Overlay<'_, '_, '_> {
         before || (sign(end) && alone(end) && !number())
     }
 
-    /// The token behind the subscript at `at`, if one is there.
-    fn behind_subscript(&self, at: usize) -> &str {
+    /// The token behind the variable, the member or the call at `i`, and its subscript.
+    fn behind_value(&self, i: usize) -> &str {
         let code = &self.objects.code;
-        let close = (code.text(at) == "[").then(|| code.matching(at, ["[", "]"], 60)).flatten();
+        let at = self.objects.path_end(i) + 1;
+        let close = match code.text(at) {
+            "[" => code.matching(at, ["[", "]"], 60),
+            "(" => code.closing(at),
+            _ => None,
+        };
         code.text(close.map_or(at, |c| c + 1))
     }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::assembly::variable;
 use super::body::Source;
-use super::boundary;
 use super::bytes::keeps;
 use super::held::Held;
+use super::kept::Kept;
 use super::objects::{Objects, is_scalar};
 use super::scan::Code;
 use super::told::Told;
@@ -26,10 +26,12 @@ pub(super) struct Passed {
     void: BTreeSet<(String, usize)>,
     /// Every function of the sources that is given an object's address, and the parameter.
     given: BTreeSet<(String, usize)>,
+    /// Functions that are passed beside an object's address.
+    beside: BTreeSet<String>,
     /// As `void`, where the caller declares no parameters: `int f();`.
     bare: BTreeSet<(String, usize)>,
-    /// Members that keep an object's address as a plain pointer, with the name of their struct.
-    kept: BTreeSet<(String, String)>,
+    /// Where the sources keep an object's address as a plain pointer.
+    pub(super) kept: Kept,
     /// Variables of the type that other files may declare.
     pub(super) variables: BTreeSet<String>,
     /// Functions that return mapped memory of a file.
@@ -52,15 +54,15 @@ impl Passed {
             let shared = (0..objects.code.len()).filter(shared);
             out.variables.extend(shared.map(|i| objects.text(i).to_string()));
         }
-        let sent: BTreeSet<&str> = files.iter().flat_map(|f| boundary::sent_members(f.1)).collect();
-        for (_, text) in files.iter().filter(|f| sent.iter().any(|m| f.1.contains(m))) {
-            let source = Source::new(text);
-            out.keep(&Objects::new(&source, names, held));
-        }
+        out.kept = Kept::of(&out.given, &(names, held), files);
         for (_, text) in files.iter().filter(|f| f.1.contains("mmap") || f.1.contains("shmat")) {
             let source = Source::new(text);
-            out.maps.extend(mapping(&Code::new(&source)).map(str::to_string));
+            let code = Code::new(&source);
+            out.maps.extend(mapping(&code).map(str::to_string));
+            out.kept.maps(&code);
         }
+        let mapped: Vec<String> = files.iter().flat_map(|f| out.kept.mapping_methods(f.1)).collect();
+        out.maps.extend(mapped);
         out
     }
 
@@ -90,6 +92,10 @@ impl Passed {
                 }
                 let name = code.text(i);
                 self.given.insert((name.into(), n));
+                let alone =
+                    |a: &(usize, usize)| a.1 == a.0 + 1 && code.is_word(a.0) && !objects.is_object(a.0);
+                let beside = objects.arguments(i + 1).into_iter().filter(alone);
+                self.beside.extend(beside.map(|a| code.text(a.0).to_string()));
                 if keeps(name) {
                     continue;
                 }
@@ -103,35 +109,14 @@ impl Passed {
         }
     }
 
-    /// `table->rows = rows;` in a function that is given an object's address as `void *rows`, or `table->rows = &x;`.
-    fn keep(&mut self, objects: &Objects<'_, '_>) {
-        let code = &objects.code;
-        let places = (2..code.len()).filter(|&i| code.text(i) == "=" && code.text(i + 1) != "=");
-        for (i, member) in places.filter_map(|i| Some((i, member_of(code, i - 1)?))).collect::<Vec<_>>() {
-            let ends = |end: usize| matches!(code.text(end), ";" | ",");
-            let address = objects.address(i + 1).is_some_and(ends);
-            if address || (ends(i + 2) && self.is_given_here(code, i + 1)) {
-                self.kept.insert(member);
-            }
-        }
+    /// The function is passed beside an object's address.
+    pub(super) fn is_beside(&self, function: &str) -> bool {
+        self.beside.contains(function)
     }
 
-    /// The word at `i` is a parameter, without a type, of a function that is given an object's address there.
-    fn is_given_here(&self, code: &Code<'_, '_>, i: usize) -> bool {
-        let (brace, _) = code.function(i);
-        let own = (code.start_of(brace)..brace).find(|&j| code.is_word(j) && code.text(j + 1) == "(");
-        own.is_some_and(|own| {
-            let parameters = code.arguments(own + 1);
-            let index = parameters.iter().position(|p| p.1 > p.0 && code.text(p.1 - 1) == code.text(i));
-            let plain =
-                code.variable(code.text(i), i).is_some_and(|d| code.text(d.ty) == "void" && d.depth == 1);
-            plain && index.is_some_and(|k| self.given.contains(&(code.text(own).to_string(), k)))
-        })
-    }
-
-    /// The word at `i` is a member that keeps an object's address as a plain pointer.
-    pub(super) fn is_kept(&self, code: &Code<'_, '_>, i: usize) -> bool {
-        !self.kept.is_empty() && member_of(code, i).is_some_and(|m| self.kept.contains(&m))
+    /// A variable of the type is found by its name, as a string.
+    fn is_looked_up(&self, text: &str) -> bool {
+        text.contains("dlsym") && self.variables.iter().any(|v| text.contains(&format!("\"{v}\"")))
     }
 
     /// The function defined at `i` is given objects in its parameter `index` by another file, as a `void *`.
@@ -145,16 +130,17 @@ impl Passed {
         if text.contains("extern") && declares() {
             return true;
         }
-        if self.kept.iter().any(|(_, member)| text.contains(member.as_str())) {
+        if self.kept.concerns(text) || self.is_looked_up(text) {
             return true;
         }
-        if self.void.is_empty() || !text.contains('{') {
+        if (self.void.is_empty() && self.beside.is_empty()) || !text.contains('{') {
             return false;
         }
         let source = Source::new(text);
         let code = Code::new(&source);
         let named = |n: &str| !code.places(n).is_empty();
-        self.void.iter().chain(&self.bare).any(|(n, _)| named(n))
+        let beside = || self.beside.iter().any(|n| code.places(n).iter().any(|&j| is_definition(&code, j)));
+        self.void.iter().chain(&self.bare).any(|(n, _)| named(n)) || beside()
     }
 
     /// The plain type of the parameter that the function defined at `i` sees an object as, though no declaration says
@@ -176,19 +162,6 @@ impl Passed {
             star.then(|| (code.text(word), code.text(to.wrapping_sub(1)), code.closing(i + 1).unwrap_or(i)))
         })
     }
-}
-
-/// Struct and name of the member at `i`: `table->rows`, where it is known what `table` is.
-fn member_of(code: &Code<'_, '_>, i: usize) -> Option<(String, String)> {
-    let before = |n: usize| i.checked_sub(n).map_or("", |j| code.text(j));
-    let holder = match (before(1), before(2)) {
-        (".", _) => i.checked_sub(2)?,
-        (">", "-") => i.checked_sub(3)?,
-        _ => return None,
-    };
-    let path = holder > 0 && matches!(code.text(holder - 1), "." | ">");
-    let of = code.variable(code.text(holder), holder).filter(|_| code.is_word(i) && !path)?;
-    Some((code.text(of.ty).to_string(), code.text(i).to_string()))
 }
 
 fn is_member(code: &Code<'_, '_>, i: usize) -> bool {

@@ -31,6 +31,19 @@ impl Objects<'_, '_> {
         variable.is_some_and(|d| self.text(d.ty) == "void" && d.depth == depth) && self.receives(i, 0)
     }
 
+    /// The word is the only parameter, a `void *`, of a function that is passed beside an object's address, which is
+    /// what it is called with: `on_exit(report, &x)`.
+    pub(super) fn is_called_with(&self, i: usize) -> bool {
+        let (open, _) = self.function(i);
+        let start = self.code.start_of(open);
+        let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
+        own.is_some_and(|own| {
+            let [(from, to)] = self.arguments(own + 1)[..] else { return false };
+            let plain = (from..to).any(|j| self.text(j) == "void") && self.text(to - 1) == self.text(i);
+            plain && (self.passed().is_beside(self.text(own)) || self.is_called_back(own))
+        })
+    }
+
     /// An object's address becomes the value of the variable at `value`, or of an element of it: it is assigned, or
     /// passed to its function. Another such variable may have had it before.
     fn receives(&self, value: usize, passed_on: usize) -> bool {

@@ -232,8 +232,8 @@ impl Sources {
         let members = |p: &Path| {
             tussle_advise::patch::neighbours::names_and_types(&p.to_string_lossy(), self.text(p), name)
         };
-        // Of copies of one header the units see the nearest.
-        let other = |p: &Path| p.file_name() != file.file_name();
+        // Of copies of one header the units see the nearest: a copy beside which no unit lies is nobody's.
+        let other = |p: &Path| p != file && (p.file_name() != file.file_name() || self.has_unit_beside(p));
         let rivals = self.files.iter().filter(|(p, f)| other(p) && defines(&f.text, bare)).map(|(p, _)| p);
         let rivals: Vec<&PathBuf> = if is_kernel(dir) { Vec::new() } else { rivals.collect() };
         if rivals.is_empty() {
@@ -242,6 +242,15 @@ impl Sources {
         let own = members(file);
         let seen = |p: &Path| self.users(p).iter().any(|u| !scope::keeps_to_itself(self.text(u), name));
         rivals.into_iter().filter(|p| members(p) == own && seen(p)).collect()
+    }
+
+    /// A unit in the same folder includes the header.
+    fn has_unit_beside(&self, header: &Path) -> bool {
+        let name = header.file_name().and_then(|n| n.to_str()).unwrap_or("");
+        let beside = self.files.iter().filter(|(p, _)| p.parent() == header.parent());
+        beside
+            .filter(|(p, _)| is_unit(&p.to_string_lossy()))
+            .any(|(_, f)| f.includes.iter().any(|i| **i == *name))
     }
 
     /// What several definitions ask for. Those with the same members may be one type, whose units must agree.
