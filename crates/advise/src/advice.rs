@@ -73,14 +73,25 @@ pub struct Options<'a> {
     pub ordered: Option<Ordered<'a>>,
     /// Edits of structs that a compiler has refused: these, and all that hold them, are left out.
     pub failed: Vec<(String, Vec<Edit>)>,
+    /// Structs whose members stay in their order, as something counts on it.
+    pub fixed_order: Vec<String>,
     /// Structs whose memory nobody aligns, as the sources tell: for them gaps and padding stand in for alignments.
     pub unaligned: Vec<String>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        let (frozen, builds, failed, unaligned) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Options { line: None, moves: 1, frozen, builds, refuses: None, ordered: None, failed, unaligned }
+        Options {
+            line: None,
+            moves: 1,
+            frozen: Vec::new(),
+            builds: Vec::new(),
+            refuses: None,
+            ordered: None,
+            failed: Vec::new(),
+            fixed_order: Vec::new(),
+            unaligned: Vec::new(),
+        }
     }
 }
 
@@ -487,9 +498,12 @@ impl<'a> Search<'a> {
         out
     }
 
-    /// What a compiler has refused is among the edits.
+    /// What a compiler has refused is among the edits, or another order where the present one is counted on.
     fn has_failed(&self, edits: &[Edit]) -> bool {
         let among = |failed: &[Edit]| failed.iter().all(|e| edits.contains(e));
+        if self.options.fixed_order.contains(&self.name) && edits.iter().any(Edit::reorders) {
+            return true;
+        }
         self.options.failed.iter().any(|(name, failed)| *name == self.name && among(failed))
     }
 

@@ -218,6 +218,7 @@ impl Hunt<'_> {
                         continue;
                     }
                     options.failed.extend(reason::refused_by_compiler(&advice, &e));
+                    options.fixed_order.extend(reason::keeps_order(&advice, &e));
                     options.unaligned.extend(reason::unaligned(&advice, &e));
                     let why = reason::of(&self.dir, [built.workshop.path(), &dir], &e);
                     out.pass_over(title(&advice), why);

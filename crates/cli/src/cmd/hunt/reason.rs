@@ -16,6 +16,16 @@ pub fn refused_by_compiler(advice: &Advice, why: &anyhow::Error) -> Option<(Stri
     failed.then(|| (advice.type_name.clone(), advice.edits.clone()))
 }
 
+/// The type, where another order of its members was refused: what only opens gaps may still be taken. A layout that
+/// leaves the program stands against everything.
+pub fn keeps_order(advice: &Advice, why: &anyhow::Error) -> Option<String> {
+    let refused = match why.downcast_ref::<FixError>()? {
+        FixError::BuildFailed { .. } | FixError::Use(Refusal::LeavesProcess { .. }) => false,
+        _ => advice.edits.iter().any(Edit::reorders),
+    };
+    refused.then(|| advice.type_name.clone())
+}
+
 /// The type, where the sources allocate it in a way that aligns nothing.
 pub fn unaligned(advice: &Advice, why: &anyhow::Error) -> Option<String> {
     let allocation = matches!(why.downcast_ref(), Some(FixError::Use(Refusal::Allocation { .. })));
