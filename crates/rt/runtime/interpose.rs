@@ -182,14 +182,16 @@ unsafe extern "C" fn trampoline(p: P) -> P {
     unsafe {
         let s = p as *mut Start;
         let (routine, arg) = ((*s).routine, (*s).arg);
-        // glibc's thread descriptor (about 2.3 kB) ends the stack's mapping.
-        let hi = (thread_pointer() + 0x900 + 4095) & !4095;
+        // glibc's thread descriptor (about 2.3 kB) ends the stack's mapping. Before it lie the thread's variables, and
+        // before those our frame: the program's are below.
+        let mapped = (thread_pointer() + 0x900 + 4095) & !4095;
+        let frame = &raw const s as u64;
         thread::register(Birth {
             creator: (*s).creator,
             start: routine as u64,
             create_pc: (*s).pc,
             vt: (*s).vt,
-            stack: (hi - (*s).stack_bytes, hi),
+            stack: (mapped - (*s).stack_bytes, frame),
             pointer: 0,
         });
         if (*s).detached != 0 {

@@ -7,8 +7,10 @@ use std::ops::Range;
 use tussle_evidence::tables::{NEAR_BYTES, WHOLE_BYTES};
 use tussle_evidence::{Object, ObjectKind};
 
-/// Bytes below the thread pointer that may be thread-local variables.
+/// Bytes below the thread pointer that may be thread-local variables, where the end of the stack is not told.
 const TLS_BYTES: u64 = 4096;
+/// A stack that ends further below the thread pointer is another one.
+const TLS_BYTES_MAX: u64 = 1 << 24;
 const PAGE: u64 = 4096;
 
 /// A candidate: something that occupied `[base, base + size)` during `[vt0, vt1)`.
@@ -87,7 +89,9 @@ impl Places {
         end_parts(&mut places);
         for t in file.threads() {
             let (vt0, vt1) = (t.vt0, if t.live != 0 { u64::MAX } else { t.vt1 });
-            let low = t.tp.saturating_sub(TLS_BYTES);
+            // The thread's variables end at its pointer, and begin where its stack ends, if that is told.
+            let told = (1..=TLS_BYTES_MAX).contains(&t.tp.saturating_sub(t.stack_hi));
+            let low = if told { t.stack_hi } else { t.tp.saturating_sub(TLS_BYTES) };
             let what = What::Tls { thread: t.index };
             places.push(Occupant { base: low, size: t.tp - low, vt0, vt1, what, told: None });
             if t.stack_lo != 0 && t.stack_hi > t.stack_lo {
