@@ -138,7 +138,7 @@ fn guesses(evidence: &Evidence, images: &Images, sightings: &[&Sighting]) -> Vec
         let Some(object) = evidence.objects.get(s.object as usize) else { continue };
         let stack = object.kind == ObjectKind::Stack;
         let variable = match &claim.variable {
-            Some((name, true)) if stack => Some(format!("{}::{name}", s.function)),
+            Some((_, true)) if stack => local(s, claim),
             Some(_) => continue,
             None => None,
         };
@@ -167,6 +167,7 @@ fn guesses(evidence: &Evidence, images: &Images, sightings: &[&Sighting]) -> Vec
         guess.lines.insert(s.line);
         guess.starts.entry(s.object).or_default().entry(start).or_default().insert(s.line);
     }
+    join_pointers(images, &mut out);
     for g in &mut out {
         let size = size_of(images, g);
         g.starts.values_mut().for_each(|starts| drop_outvoted(starts, size));
@@ -176,6 +177,31 @@ fn guesses(evidence: &Evidence, images: &Images, sightings: &[&Sighting]) -> Vec
         g.lines.len() >= 2 || most >= REGULAR_STARTS_MIN || g.variable.is_some()
     });
     out
+}
+
+/// The variable of a function in which a claim begins.
+fn local(s: &Sighting, claim: &Claim) -> Option<String> {
+    let (name, _) = claim.variable.as_ref()?;
+    Some(format!("{}::{name}", claim.function.as_deref().unwrap_or(&s.function)))
+}
+
+/// Code that names a variable speaks of what pointers of its type point to, where it begins.
+fn join_pointers(images: &Images, guesses: &mut [Guess]) {
+    let (variables, mut pointed): (Vec<&mut Guess>, Vec<&mut Guess>) =
+        guesses.iter_mut().partition(|g| g.variable.is_some());
+    for g in &mut pointed {
+        let table = &images.get(g.image).types;
+        for v in variables.iter().filter(|v| v.image == g.image && nest::same(table, g.ty, v.ty)) {
+            for (object, starts) in &mut g.starts {
+                for (at, lines) in v.starts.get(object).into_iter().flatten() {
+                    if let Some(own) = starts.get_mut(at) {
+                        own.extend(lines);
+                        g.lines.extend(lines);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Of starts too close to each other to be two objects, the one with more code lines stays: a lock is touched anywhere
@@ -233,8 +259,10 @@ fn believed(
     for s in &sightings[first..last] {
         let own = guess.variable.is_some()
             && s.claims.iter().any(|c| {
-                let name = c.variable.as_ref().map(|(n, _)| format!("{}::{n}", s.function));
-                name == guess.variable && start_of(images, c, s.offset).is_some_and(|x| x.1 == wanted.start)
+                // To set the whole of it is told wherever a store goes to.
+                let inside = s.offset - wanted.start < size_of(images, guess);
+                let starts = || start_of(images, c, s.offset).is_some_and(|x| x.1 == wanted.start);
+                local(s, c) == guess.variable && (c.field.is_empty() && inside || starts())
             });
         let says = if own {
             Some(true)

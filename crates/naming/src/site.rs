@@ -36,6 +36,8 @@ pub(crate) struct Claim {
     pub field: String,
     /// A variable's name, when the expression starts from a variable and not from a pointer.
     pub variable: Option<(String, bool)>,
+    /// The function that has it, where that is a caller of the innermost one.
+    pub function: Option<String>,
     via: Option<String>,
     /// What everybody calls the pointer behind which it lies, see [`Root::Pointer`].
     pub held: Option<String>,
@@ -260,6 +262,7 @@ impl Sites {
                 strides: place.strides.iter().chain(&claim.strides).copied().collect(),
                 field,
                 variable,
+                function: Some(outer.frame.function.clone()),
                 via: next,
                 held,
                 ..claim
@@ -502,6 +505,7 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
                     scalar,
                     field: p.field.clone(),
                     variable,
+                    function: None,
                     via,
                     held: held_of(&p.root),
                 }
@@ -515,6 +519,7 @@ fn claims_of(images: &Images, image: ImageId, values: &[Val]) -> Vec<Claim> {
                 scalar: false,
                 field: member.clone(),
                 variable: None,
+                function: None,
                 via: None,
                 held: None,
             },
