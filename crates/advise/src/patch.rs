@@ -244,7 +244,8 @@ impl AlignStyle {
         let extension = path.rsplit_once('.').map_or("", |p| p.1);
         match extension {
             "cc" | "cpp" | "cxx" | "hh" | "hpp" | "hxx" | "C" | "H" | "ipp" | "tcc" => AlignStyle::Cpp,
-            _ if text.contains("_Alignas(") => AlignStyle::C11,
+            // What C++ may see, too, has no `_Alignas`.
+            _ if text.contains("_Alignas(") && !text.contains("__cplusplus") => AlignStyle::C11,
             _ => AlignStyle::Attribute,
         }
     }

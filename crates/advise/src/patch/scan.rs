@@ -178,6 +178,20 @@ impl<'s, 'a> Code<'s, 'a> {
         closes.get(&open).copied().unwrap_or(self.len())
     }
 
+    /// Place of the `{` of the `}` at `close`, which is near.
+    fn open_of(&self, close: usize) -> Option<usize> {
+        const TOKENS_MAX: usize = 400;
+        let mut depth = 0usize;
+        (close.saturating_sub(TOKENS_MAX)..=close).rev().find(|&j| {
+            match self.text(j) {
+                "}" => depth += 1,
+                "{" => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        })
+    }
+
     /// Places of the word `name`, in order.
     pub(super) fn places(&self, name: &str) -> &[usize] {
         let words = self.words.get_or_init(|| {
@@ -549,12 +563,17 @@ impl<'s, 'a> Code<'s, 'a> {
     /// Place of the first token of the statement around the one at `i`; `private:` ends the one before.
     pub(super) fn start_of(&self, i: usize) -> usize {
         let access = |j: usize| j > 0 && matches!(self.text(j - 1), "private" | "public" | "protected");
-        let ends = |&j: &usize| match self.text(j) {
-            ";" | "{" | "}" => true,
-            ":" => access(j),
-            _ => false,
-        };
-        (0..i).rev().find(ends).map_or(0, |j| j + 1)
+        let mut at = i;
+        while at > 0 {
+            match self.text(at - 1) {
+                // `long a{0}, b{0};` is one declaration.
+                "}" if self.text(at) == "," => at = self.open_of(at - 1).unwrap_or(0),
+                ";" | "{" | "}" => return at,
+                ":" if access(at - 1) => return at,
+                _ => at -= 1,
+            }
+        }
+        0
     }
 
     /// Places of the statement around the token at `i`: its first token, and its `;` or what ends it, the `}` of a

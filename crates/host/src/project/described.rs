@@ -21,6 +21,15 @@ impl Described {
         own.next().filter(|_| own.next().is_none()).cloned()
     }
 
+    /// Of the programs that a build left: a helper is what a rule of the makefile runs to make its target.
+    pub fn by_make(copy: &Path, programs: Vec<PathBuf>) -> Described {
+        let makefiles = ["GNUmakefile", "makefile", "Makefile"];
+        let text = makefiles.iter().find_map(|m| fs::read_to_string(copy.join(m)).ok()).unwrap_or_default();
+        let run: BTreeSet<PathBuf> = runs(&text).into_iter().map(|p| copy.join(p)).collect();
+        let helpers = programs.iter().filter(|p| run.contains(*p)).cloned().collect();
+        Described { programs, helpers }.checked()
+    }
+
     /// Where nothing else is left, helpers are programs like any other.
     fn checked(mut self) -> Described {
         if self.programs.iter().all(|p| self.helpers.contains(p)) {
@@ -28,6 +37,24 @@ impl Described {
         }
         self
     }
+}
+
+/// Programs that recipes run whose output is their target: `gen.h: gen`, then `./gen > $@`.
+fn runs(makefile: &str) -> Vec<&str> {
+    let (mut targets, mut out) = ("", Vec::new());
+    for line in makefile.lines() {
+        let Some(recipe) = line.strip_prefix('\t') else {
+            targets = line.split_once(':').map_or(targets, |l| l.0);
+            continue;
+        };
+        let words: Vec<&str> = recipe.trim_start_matches(['@', '-', '+', ' ']).split_whitespace().collect();
+        let written =
+            |w: &&str| w.contains("$@") || targets.split_whitespace().any(|t| w.trim_matches('>') == t);
+        if words.iter().skip(1).any(|w| written(w)) {
+            out.extend(words.first().and_then(|w| w.strip_prefix("./")));
+        }
+    }
+    out
 }
 
 /// Executables of cmake's file API (`codemodel-v2`); `None` if there is no answer. A helper is what a target of
@@ -84,4 +111,22 @@ pub(super) fn by_meson(build: &Path) -> Option<Described> {
 
 pub(super) fn json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_makefile_runs_to_make_something_is_no_program_of_it() {
+        let makefile = "all: appd\nappd: app.c gen.h\n\t$(CC) -o $@ app.c\ngen.h: gen\n\t@./gen > $@\n\
+            tab.c: mktab\n\t./mktab in >tab.c\ncheck: appd\n\t./appd > /dev/null\n";
+        assert_eq!(runs(makefile), ["gen", "mktab"]);
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("Makefile"), makefile).unwrap();
+        let paths = |names: &[&str]| names.iter().map(|n| dir.path().join(n)).collect::<Vec<_>>();
+        let found = Described::by_make(dir.path(), paths(&["appd", "gen", "mktab"]));
+        assert_eq!(found.only(), Some(dir.path().join("appd")));
+        assert_eq!(Described::by_make(dir.path(), paths(&["gen"])).only(), Some(dir.path().join("gen")));
+    }
 }

@@ -53,7 +53,10 @@ impl Programs {
         let only = described.as_ref().and_then(Described::only);
         let (found, helpers) = match described {
             Some(d) => (d.programs, d.helpers),
-            None => (Programs::made(copy, before), BTreeSet::new()),
+            None => {
+                let made = Described::by_make(copy, Programs::made(copy, before));
+                (made.programs, made.helpers)
+            }
         };
         let tests = tests_of(system, &build);
         let mut out = Programs::default();

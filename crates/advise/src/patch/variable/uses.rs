@@ -43,7 +43,10 @@ fn in_macros(name: &str, path: &str, code: &Code<'_, '_>) -> Result<(), Refusal>
         Some(t) => Err(Refusal::Variable {
             file: path.into(),
             line: t.line,
-            why: format!("a macro uses {name}; where it is used cannot be followed"),
+            why: format!(
+                "{} {name}; where it is used cannot be followed",
+                if t.text(code.source.text).contains("pragma") { "a #pragma names" } else { "a macro uses" }
+            ),
         }),
     }
 }
