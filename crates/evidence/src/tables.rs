@@ -461,6 +461,12 @@ pub fn is_of_system(file: &str) -> bool {
     SYSTEM_HEADERS.iter().any(|h| file.starts_with(h)) || file.contains(CXX_HEADERS)
 }
 
+/// A source file that is nobody's to change: the system's, the Rust library's, a crate's from a registry.
+pub fn is_of_library(file: &str) -> bool {
+    const RUST: [&str; 3] = ["/rustc/", "/rustlib/src/", "/registry/src/"];
+    is_of_system(file) || RUST.iter().any(|r| file.contains(r))
+}
+
 /// A code address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Code {

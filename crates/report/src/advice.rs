@@ -3,6 +3,7 @@
 use crate::{before_after, lines};
 use serde_json::json;
 use tussle_evidence::Evidence;
+use tussle_evidence::tables::is_of_library;
 use tussle_model::LineSize;
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
 
@@ -41,11 +42,17 @@ pub fn view(report: &Report) -> View {
     }
     nodes.push(Node::Data { key: "details".into(), value: details(report) });
     if let Some(first) = report.advices.first() {
-        let command = format!("Patch: {}", crate::signs::fix(&report.type_name, &first.edits));
-        nodes.push(Node::Text(vec![Span::plain(command)]));
+        let text = match report.decl.as_ref().is_some_and(|d| is_of_library(&d.file)) {
+            true => format!("No patch: {} is a library's. {OF_LIBRARY}", report.type_name),
+            false => format!("Patch: {}", crate::signs::fix(&report.type_name, &first.edits)),
+        };
+        nodes.push(Node::Text(vec![Span::plain(text)]));
     }
     View { kind: "advise", schema_version: SCHEMA_VERSION, nodes }
 }
+
+/// What to do about a type of a library.
+const OF_LIBRARY: &str = "Put it into a type of your own with that alignment.";
 
 /// The same with the best change drawn: an object's bytes today and after it.
 pub fn drawn(e: &Evidence, report: &Report, line: LineSize) -> View {

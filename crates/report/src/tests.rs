@@ -395,6 +395,15 @@ fn commands_with_hostile_names_stay_one_command() {
     let text = render(&advice::view(&advice), Format::Text, Style { colour: false, width: None });
     let patch = text.lines().find(|l| l.starts_with("Patch: ")).unwrap();
     assert!(patch.starts_with(&format!("Patch: tussle fix {one} --move '")), "{patch}");
+    // Nobody patches what came with the compiler.
+    let file = "/rustc/0123/library/core/src/cell.rs".to_string();
+    let decl = Some(tussle_model::SourceLoc { file, line: 9 });
+    let text = render(
+        &advice::view(&tussle_advise::advice::Report { decl, ..advice }),
+        Format::Text,
+        Style { colour: false, width: None },
+    );
+    assert!(!text.contains("tussle fix") && text.contains("is a library's"), "{text}");
 }
 
 /// A struct of a library holds the program's: a finding points at the program's line, or nowhere.

@@ -4,6 +4,7 @@ use super::gate::Case;
 use super::steps::edits;
 use tussle_advise::advice::{Options, advise};
 use tussle_evidence::Evidence;
+use tussle_evidence::tables::is_of_library;
 use tussle_render::shell::quoted;
 
 /// In words; `None` where a change was tried, which says it itself.
@@ -21,6 +22,9 @@ pub fn because(
     }
     Some(match advise(e, name, options) {
         Ok(report) => match (report.advices.first(), report.refused) {
+            (Some(a), _) if a.decl.as_ref().is_some_and(|d| is_of_library(&d.file)) => {
+                format!("{name} is a library's: put it into a type of your own, and {} there", edits(a))
+            }
             (Some(a), _) => format!("{} was not tried: tussle advise -C {}", edits(a), quoted(name)),
             (None, Some(best)) => format!("no patch would do {best}"),
             (None, None) => format!("no move, exchange or alignment of members of {name} gains enough"),
