@@ -1,4 +1,4 @@
-//! Rust's types around one value: atomics, cells, padding. `done` is `AtomicU64 { v: UnsafeCell { value } }`; the
+//! Types of the Rust and the C++ library around one value: atomics, cells, padding, buffers. `done` is `AtomicU64 { v: UnsafeCell { value } }`; the
 //! source says `done`.
 
 use tussle_model::{Aggregate, MemberRole, TypeTable};
@@ -17,6 +17,9 @@ const MODULES: &[&str] = &[
     "crossbeam_utils::cache_padded::",
     "parking_lot::raw_",
     "lock_api::",
+    // What `std::make_shared` allocates, around the value.
+    "std::_Sp_counted_ptr_inplace",
+    "__gnu_cxx::__aligned_",
 ];
 
 /// What a member that belongs to such a type is called besides, where others stand beside it: `Mutex { inner, poison,

@@ -328,6 +328,11 @@ fn alive(
         Some(s) if parent.kind != ObjectKind::Stack => {
             parent.live_max.saturating_mul(room(taken, wanted.guess, parent.size, s)).max(seen)
         }
+        // Every block of that allocation has as many of them, also where only one thread came and nothing was kept.
+        _ if parent.kind == ObjectKind::Heap => {
+            let here = taken.values().filter(|(_, g)| *g == wanted.guess).count() as u64;
+            parent.live_max.saturating_mul(here).max(seen)
+        }
         _ => seen,
     }
 }

@@ -34,8 +34,9 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    fn new(symbols: Symbols, types: TypeTable, by_die: HashMap<usize, TypeId>, bytes: Bytes) -> Image {
+    fn new(symbols: Symbols, mut types: TypeTable, by_die: HashMap<usize, TypeId>, bytes: Bytes) -> Image {
         let names = names_of(&types);
+        crate::buffers::fill(&mut types, &names);
         Image { symbols, types, by_die, names, bytes, installed: false, leaves: RefCell::default() }
     }
 

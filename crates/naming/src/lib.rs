@@ -5,6 +5,7 @@
 //! confidence stays unknown and says why; a wrong field name is the worst possible answer.
 
 mod alloc;
+mod buffers;
 mod carve;
 mod code;
 mod cplusplus;
