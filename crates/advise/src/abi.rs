@@ -292,12 +292,12 @@ impl<'a> Shapes<'a> {
             members.sort_by_key(|&i| a.members[i].offset_bits);
         }
         let mut slots = Vec::with_capacity(members.len());
-        for &i in &members {
+        for (k, &i) in members.iter().enumerate() {
             let m = &a.members[i];
             if m.role == MemberRole::VirtualBase {
                 return Err(ShapeError::VirtualBase(a.display_name()));
             }
-            let size = self.table.size(m.ty).unwrap_or(0);
+            let mut size = self.table.size(m.ty).unwrap_or(0);
             let align = match m.role {
                 MemberRole::Field => {
                     self.align_at(m.ty, depth + 1).or_else(|e| self.opaque_align(m.ty, size, e))?
@@ -306,6 +306,10 @@ impl<'a> Shapes<'a> {
                 _ => self.align_at(m.ty, depth + 1).unwrap_or(1 << size.trailing_zeros().min(3)),
             };
             let fixed = !matches!(m.role, MemberRole::Field);
+            if let Some(next) = members.get(k + 1).filter(|_| fixed) {
+                // A base that is empty, or ends in padding, leaves its place to what follows.
+                size = size.min(a.members[*next].offset_bits.saturating_sub(m.offset_bits) / 8);
+            }
             slots.push(Slot {
                 size,
                 align,
@@ -408,4 +412,45 @@ fn fit_tail(
     }
     // An empty C++ class has one byte.
     if placed.data_end == 0 && size == 1 { Ok((slots, rules)) } else { Err(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tussle_model::{Base, Encoding, Member};
+
+    /// A class with a base of so many bytes, of which some are not used, a member at `at` and a `long` behind it.
+    fn derived(base_bytes: u64, at: u64) -> (TypeTable, TypeId) {
+        let mut table = TypeTable::new(8);
+        let base = |name: &str, size| Base { name: name.into(), size, encoding: Encoding::Signed };
+        let long = table.push(Type::Base(base("long", 8)));
+        let byte = table.push(Type::Base(base("char", 1)));
+        let class = |name: &str, size, members| {
+            let a = Aggregate::new(AggregateKind::Class, Some(name), size, members);
+            Type::Aggregate(Aggregate { language: Language::Cpp, ..a })
+        };
+        let inner = vec![Member::field(Some("a"), long, 0), Member::field(Some("flag"), byte, 8)];
+        let inner = if base_bytes == 1 { Vec::new() } else { inner };
+        let base = table.push(class("Base", base_bytes, inner));
+        let below = Member { role: MemberRole::Base, ..Member::field(None, base, 0) };
+        let own = Member::field(Some("b"), if at % 8 == 0 { long } else { byte }, at);
+        let behind = (at + 1).next_multiple_of(8);
+        let last = Member::field(Some("c"), long, behind);
+        let id = table.push(class("Derived", behind + 8, vec![below, own, last]));
+        (table, id)
+    }
+
+    #[test]
+    fn what_a_base_leaves_is_used() {
+        // An empty base takes no place; the padding at the end of another one is the next member's.
+        for (base_bytes, at) in [(1, 0), (16, 9)] {
+            let (table, id) = derived(base_bytes, at);
+            let shape = Shapes::new(&table).shape(id).unwrap();
+            assert_eq!(
+                shape.placed.offsets_bits,
+                [0, 8 * at, 8 * (at + 1).next_multiple_of(8)],
+                "{base_bytes} {at}"
+            );
+        }
+    }
 }
