@@ -6,7 +6,7 @@ const COUNTERS: &str = "use std::sync::atomic::AtomicU64;\n\n#[derive(Default)]\
 
 fn edit(text: &str, name: &str, edits: &[&str]) -> Result<String, String> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().unwrap()).collect();
-    patch(text, name, None, &edits, &Wrapper::Own).map(|p| p.text).map_err(|e| e.to_string())
+    patch(text, name, None, &edits, &Wrapper::own(&[text], &edits)).map(|p| p.text).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn what_is_unclear_is_refused() {
     }
     assert!(edit(debug, "A", &["a:after:b"]).is_ok());
     let line = "#[repr(C)]\nstruct A { a: u8, pub b: [u8; 2], c: u64 }";
-    let moved = patch(line, "A", None, &["c:first".parse().unwrap()], &Wrapper::Own).expect("a patch").text;
+    let moved = edit(line, "A", &["c:first"]).unwrap();
     assert_eq!(moved, "#[repr(C)]\nstruct A { c: u64, a: u8, pub b: [u8; 2] }");
 }
 
@@ -102,6 +102,30 @@ fn a_field_gets_lines_of_its_own_where_it_is_declared_and_made() {
         "{}",
         new.text
     );
+}
+
+#[test]
+fn the_type_around_a_field_has_a_name_of_its_own() {
+    let text = "struct A { a: u64, b: u64 }\n";
+    for other in [
+        "struct CacheLine64<const N: usize>([u8; N]);",
+        "use lib::CacheLine64;",
+        "use lib::Line as CacheLine64;",
+        "enum CacheLine64 { Full }",
+    ] {
+        let new = edit(&format!("{text}{other}\n"), "A", &["align:b=64"]).unwrap();
+        let wrapped = "b: OwnLine64<u64>";
+        assert!(new.contains(wrapped) && new.contains("struct OwnLine64<T>(T);"), "{other}: {new}");
+        let again = edit(&new, "A", &["align:a=64"]).unwrap();
+        assert_eq!(again.matches("struct OwnLine64").count(), 1, "{again}");
+        assert!(edit(&new, "A", &["align:b=64"]).unwrap_err().contains("already"), "{new}");
+    }
+    let ours = format!("{text}#[repr(align(64))]\npub struct CacheLine64<T>(pub T);\n");
+    let new = edit(&ours, "A", &["align:b=64"]).unwrap();
+    assert!(new.contains("b: CacheLine64<u64>") && new.matches("struct CacheLine64").count() == 1, "{new}");
+    let edits: Vec<Edit> = vec!["align:b=128".parse().unwrap()];
+    assert_eq!(Wrapper::own(&[text, "struct CacheLine64;"], &edits), Wrapper::own(&[], &edits));
+    assert_ne!(Wrapper::own(&[text, "struct CacheLine128;"], &edits), Wrapper::own(&[], &edits));
 }
 
 #[test]
