@@ -156,10 +156,13 @@ impl<'a> Uses<'_, 'a> {
 
     /// `words(&q)`, `let q: Q = parse(bytes)`, `as_array!(Q)`.
     fn shown_to(&self, i: usize, curious: &[Curious], reach: &Reach<'_, '_>, grows: bool) -> Option<String> {
-        let seen = generic::use_at(self.s, i, curious, grows).filter(|(_, end)| {
+        let s = self.s;
+        let seen = generic::use_at(s, i, curious, grows).filter(|(_, end)| {
             let (from, _) = self.statement(i);
-            (from..*end).any(|j| self.is_whole(j))
-                || reach.argument(self.s.opening(*end).unwrap_or(i), *end).is_some()
+            let made = |j: usize| s.at(j) == self.name && s.at(j + 1) != ":";
+            let open = s.opening(*end).unwrap_or(i);
+            (from..*end).any(|j| if grows { made(j) } else { self.is_whole(j) })
+                || reach.argument(open, *end).is_some()
         });
         seen.map(|(how, _)| how).or_else(|| self.sized_by(i, curious))
     }

@@ -4,7 +4,7 @@ use super::known::{Known, Whole, function_body};
 use super::reach::Reach;
 use super::{OPAQUE, STEPS};
 use crate::patch::rust::item::Source;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Words without which no text has such a use.
 const WORDS: [&str; 5] = ["as *", ".cast", "align_to", "transmute", "byte_"];
@@ -47,7 +47,7 @@ const NUMBERS: [&str; 6] = ["usize", "isize", "u64", "i64", "u128", "i128"];
 #[derive(Debug, Default)]
 pub(super) struct Others {
     foreign: Vec<String>,
-    curious: Vec<String>,
+    curious: HashSet<String>,
 }
 
 impl Others {
@@ -62,11 +62,20 @@ impl Others {
                 out.foreign.extend(named.filter(|n| !HARMLESS.contains(n)).map(String::from));
             }
         }
-        let mut known = BTreeMap::new();
+        let (mut known, mut dull) = (BTreeMap::new(), HashSet::new());
         for s in sources.iter().filter(|s| WORDS.iter().any(|w| s.text.contains(w))) {
-            let functions = (0..s.tokens.len()).filter(|&i| s.at(i) == "fn");
-            out.curious.extend(functions.filter_map(|i| generic(s, i, sources, &mut known)));
+            for i in (0..s.tokens.len()).filter(|&i| s.at(i) == "fn") {
+                out.curious.extend(generic(s, i, sources, &mut known));
+            }
         }
+        // One of several functions of that name says nothing.
+        for s in sources.iter().filter(|_| !out.curious.is_empty()) {
+            let named = (0..s.tokens.len()).filter(|&i| s.at(i) == "fn" && out.curious.contains(s.at(i + 1)));
+            let others = named
+                .filter(|&i| function_body(s, i).is_some() && generic(s, i, sources, &mut known).is_none());
+            dull.extend(others.map(|i| s.at(i + 1).to_string()));
+        }
+        out.curious.retain(|name| !dull.contains(name));
         out
     }
 }
@@ -78,7 +87,7 @@ fn generic(
     sources: &[Source<'_>],
     known: &mut BTreeMap<String, Known>,
 ) -> Option<String> {
-    let body = function_body(s, i)?;
+    let body = function_body(s, i).filter(|b| (b.0..b.1).any(|j| looks(s, j)))?;
     let mut parameters = if s.at(i + 2) == "<" { listed(s, i + 2) } else { Vec::new() };
     let mut at = i;
     while let Some(open) = s.opening(at) {
@@ -98,6 +107,17 @@ fn generic(
     };
     let name = s.at(i + 1).to_string();
     parameters.iter().any(sees).then_some(name)
+}
+
+/// A token of what looks at bytes.
+fn looks(s: &Source<'_>, j: usize) -> bool {
+    match s.at(j) {
+        "as" => s.at(j + 1) == "*" || NUMBERS.contains(&s.at(j + 1)),
+        "cast" | "align_to" | "align_to_mut" | "transmute" | "transmute_copy" | "addr" => true,
+        word => {
+            word.starts_with("byte_") || word.starts_with("from_raw_parts") || word.starts_with("as_bytes")
+        }
+    }
 }
 
 /// Types in `<'a, T: Pod, const N: usize>`.
@@ -296,7 +316,7 @@ impl Reach<'_, '_> {
         let name = s.at(i);
         let path = if s.at(i.wrapping_sub(1)) == ":" { s.at(i.wrapping_sub(3)) } else { "" };
         let foreign = others.foreign.iter().any(|n| n == name) || path == "libc" && !HARMLESS.contains(&name);
-        let curious = others.curious.iter().any(|n| n == name);
+        let curious = others.curious.contains(name);
         let library = ["bytemuck", "zerocopy"].iter().any(|l| s.text.contains(l));
         let casts = library && CASTS.contains(&name);
         if !(foreign || curious || casts) {

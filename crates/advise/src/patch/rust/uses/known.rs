@@ -1,6 +1,7 @@
 //! What all sources call objects of a type: other types that hold it, fields, statics, functions that give one.
 
 use crate::patch::rust::item::Source;
+use std::collections::HashMap;
 
 /// What holds many objects side by side.
 const MANY: [&str; 7] = ["[", "Vec", "VecDeque", "SmallVec", "ArrayVec", "vec", "chunks"];
@@ -45,9 +46,16 @@ pub(super) struct Whole {
 pub(super) struct Known {
     /// The type, and what holds it by value: whether many.
     types: Vec<(String, bool)>,
-    pub fields: Vec<(String, Whole)>,
-    pub functions: Vec<(String, Whole)>,
-    pub statics: Vec<(String, Whole)>,
+    fields: HashMap<String, Vec<Field>>,
+    functions: HashMap<String, Option<Whole>>,
+    statics: HashMap<String, Whole>,
+}
+
+/// A field of that name: the struct that has it, and what it is.
+#[derive(Debug)]
+struct Field {
+    of: String,
+    whole: Option<Whole>,
 }
 
 impl Known {
@@ -94,12 +102,17 @@ impl Known {
     }
 
     fn read(&mut self, sources: &[Source<'_>]) {
-        let (mut fields, mut functions, mut statics) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fields, mut functions, mut statics) = (HashMap::new(), HashMap::new(), HashMap::new());
         for s in sources {
             for i in 0..s.tokens.len() {
                 match s.at(i) {
-                    "struct" => fields.extend(self.fields_of(s, i)),
-                    "fn" => functions.extend(self.given_by(s, i)),
+                    "struct" => self.fields_of(s, i, &mut fields),
+                    "fn" if s.is_ident(i + 1) => {
+                        let given = self.given_by(s, i);
+                        // One of several functions of that name says nothing.
+                        let known = functions.entry(s.at(i + 1).to_string()).or_insert(given);
+                        *known = known.filter(|_| given.is_some());
+                    }
                     "static" | "const" => {
                         let name = i + 1 + usize::from(s.at(i + 1) == "mut");
                         let whole = (s.at(name + 1) == ":").then(|| self.declared(s, name + 2));
@@ -112,16 +125,35 @@ impl Known {
         (self.fields, self.functions, self.statics) = (fields, functions, statics);
     }
 
-    fn fields_of(&self, s: &Source<'_>, i: usize) -> Vec<(String, Whole)> {
-        let Some(open) = body(s, i).filter(|o| s.at(*o) == "{") else { return Vec::new() };
+    fn fields_of(&self, s: &Source<'_>, i: usize, out: &mut HashMap<String, Vec<Field>>) {
+        let Some(open) = body(s, i).filter(|o| s.at(*o) == "{") else { return };
         let close = s.closing(open).unwrap_or(open);
         let named = |j: &usize| s.at(*j) == ":" && s.is_ident(j - 1) && s.at(j + 1) != ":";
-        let all = (open + 2..close).filter(named);
-        all.filter_map(|j| Some((s.at(j - 1).to_string(), self.declared(s, j + 1)?))).collect()
+        for j in (open + 2..close).filter(named) {
+            let field = Field { of: s.at(i + 1).into(), whole: self.declared(s, j + 1) };
+            out.entry(s.at(j - 1).into()).or_default().push(field);
+        }
+    }
+
+    /// A field of that name, of a method's own struct where that is known.
+    pub fn field(&self, name: &str, of: Option<&str>) -> Option<Whole> {
+        let all = self.fields.get(name)?;
+        match of.and_then(|own| all.iter().find(|f| f.of == own)) {
+            Some(own) => own.whole,
+            None => all.iter().map(|f| f.whole).reduce(|a, b| a.and(b))?,
+        }
+    }
+
+    pub fn function(&self, name: &str) -> Option<Whole> {
+        *self.functions.get(name)?
+    }
+
+    pub fn fixed(&self, name: &str) -> Option<Whole> {
+        self.statics.get(name).copied()
     }
 
     /// `fn all() -> &'static [Stat]`.
-    fn given_by(&self, s: &Source<'_>, i: usize) -> Option<(String, Whole)> {
+    fn given_by(&self, s: &Source<'_>, i: usize) -> Option<Whole> {
         let open = parameters(s, i)?;
         let arrow = s.closing(open)? + 1;
         if s.at(arrow) != "-" || COMMON.contains(&s.at(i + 1)) {
@@ -130,7 +162,7 @@ impl Known {
         let whole = self.declared(s, arrow + 2)?;
         let referred = |j: usize| BEHIND.contains(&s.at(j)) || s.at(j) == "[";
         let end = type_end(s, arrow + 2);
-        (arrow + 2..end).any(referred).then(|| (s.at(i + 1).to_string(), whole))
+        (arrow + 2..end).any(referred).then_some(whole)
     }
 
     /// What something of the type at `from` is.

@@ -130,12 +130,14 @@ pub(super) struct Reach<'r, 'a> {
     pub s: &'r Source<'a>,
     pub known: &'r Known,
     own: Vec<Name<'a>>,
+    /// Types with methods, and the braces of these.
+    targets: Vec<(&'a str, usize, usize)>,
 }
 
 impl<'r, 'a> Reach<'r, 'a> {
     /// With the names that the tokens between two bind.
     pub fn new(s: &'r Source<'a>, known: &'r Known, range: (usize, usize)) -> Reach<'r, 'a> {
-        let mut out = Reach { s, known, own: Vec::new() };
+        let mut out = Reach { s, known, own: Vec::new(), targets: Vec::new() };
         for i in 0..s.tokens.len() {
             match s.at(i) {
                 "impl" | "trait" => out.methods(i),
@@ -168,6 +170,9 @@ impl<'r, 'a> Reach<'r, 'a> {
         if let Some(w) = whole {
             self.name("self", w, (open, close));
         }
+        // `m::List<T> {`
+        let last = (target..open).take_while(|&j| !matches!(s.at(j), "<" | "where")).last();
+        self.targets.extend(last.map(|j| (s.at(j), open, close)));
     }
 
     /// `v: &[Stat]` of a function or a closure.
@@ -259,6 +264,11 @@ impl<'r, 'a> Reach<'r, 'a> {
         }
     }
 
+    /// The type whose method stands at `i`.
+    fn target(&self, i: usize) -> Option<&'a str> {
+        self.targets.iter().rev().find(|t| t.1 < i && i < t.2).map(|t| t.0)
+    }
+
     /// The name at `i`, and the token behind it.
     fn named(&self, i: usize) -> Option<(Whole, usize)> {
         let s = self.s;
@@ -268,16 +278,16 @@ impl<'r, 'a> Reach<'r, 'a> {
         if !s.is_ident(i) || behind == "!" || behind == ":" || before == "fn" {
             return None;
         }
-        let of = |all: &[(String, Whole)]| all.iter().find(|n| n.0 == word).map(|n| n.1);
         if behind == "(" {
-            return Some((of(&self.known.functions)?, s.closing(i + 1)? + 1));
+            return Some((self.known.function(word)?, s.closing(i + 1)? + 1));
         }
         if before == "." && s.at(i.wrapping_sub(2)) != "." {
-            return Some((of(&self.known.fields)?, i + 1));
+            let own = (s.at(i.wrapping_sub(2)) == "self").then(|| self.target(i)).flatten();
+            return Some((self.known.field(word, own)?, i + 1));
         }
         let inside = |n: &&Name<'_>| n.name == word && n.scope.0 <= i && i < n.scope.1;
         let own = self.own.iter().rev().find(inside).map(|n| n.whole);
-        Some((own.or_else(|| of(&self.known.statics))?, i + 1))
+        Some((own.or_else(|| self.known.fixed(word))?, i + 1))
     }
 
     fn leads(&self, i: usize, to: usize) -> Option<Leads> {
@@ -302,7 +312,12 @@ impl<'r, 'a> Reach<'r, 'a> {
                         return Some(Leads::Part(whole, j + 1));
                     }
                 }
-                ")" | "," | "}" | ";" | "as" | "{" | "]" => break,
+                ")" | "}" => j + 1,
+                "as" | "," => match s.outside(j, &[")", "}"]) {
+                    Some(close) if close < to => close + 1,
+                    _ => break,
+                },
+                ";" | "{" | "]" => break,
                 _ => return Some(Leads::Elsewhere),
             };
         }
