@@ -5,6 +5,7 @@ mod bytes;
 mod known;
 mod raw;
 mod reach;
+mod sizes;
 
 use super::generic::{self, Curious};
 use super::item::Source;
@@ -22,22 +23,6 @@ const OPAQUE: [&str; 6] = ["c_void", "(", "_", "dyn", "libc", "ffi"];
 pub(super) const STEPS: [&str; 7] =
     ["add", "sub", "offset", "wrapping_add", "byte_add", "offset_from", "byte_offset_from"];
 
-/// Macros that print or compare what they are given.
-const MACROS: [&str; 12] = [
-    "print",
-    "println",
-    "eprint",
-    "eprintln",
-    "format",
-    "write",
-    "writeln",
-    "panic",
-    "assert",
-    "assert_eq",
-    "assert_ne",
-    "debug_assert_eq",
-];
-
 /// Refuses with the first use in `files` (path and text) that another layout of `name` would change. Uses of its size
 /// count where it is `resized`.
 ///
@@ -53,7 +38,8 @@ pub fn check(name: &str, edits: &[Edit], resized: bool, files: &[(&str, &str)]) 
     let known = Known::of_struct(bare, &sources);
     let others = Others::of(&sources);
     for ((path, _), s) in files.iter().zip(&sources) {
-        let mut uses = Uses { s, name: bare, own: owned(s, bare), resized, pointers: Vec::new() };
+        let mut uses =
+            Uses { s, name: bare, own: owned(s, bare), resized, sources: &sources, pointers: Vec::new() };
         uses.pointers = uses.raw_pointers();
         let reach = Reach::new(s, &known, (0, s.tokens.len()));
         let found = (0..s.tokens.len()).find_map(|i| {
@@ -112,6 +98,7 @@ struct Uses<'u, 'a> {
     name: &'u str,
     own: Owned<'a>,
     resized: bool,
+    sources: &'u [Source<'a>],
     /// Raw pointers to it: where they are bound, and the end of the block.
     pointers: Vec<(&'a str, usize, usize)>,
 }
@@ -271,64 +258,5 @@ impl<'a> Uses<'_, 'a> {
     fn plain_bytes(&self, i: usize) -> Option<String> {
         let (word, ours) = (self.s.at(i - 1), self.s.at(i + 1) == self.name);
         (ours && BYTE_DERIVES.contains(&word)).then(|| format!("{word} makes its bytes known"))
-    }
-
-    fn measured(&self, i: usize) -> Option<String> {
-        let s = self.s;
-        let open = (i..i + 12).find(|&j| s.at(j) == "(")?;
-        let close = s.closing(open)?;
-        let what = if s.at(i).starts_with("align") { "its alignment" } else { "its size" };
-        let ours = (i..close).any(|j| self.is_whole(j));
-        ours.then(|| self.shown(i, close + 1)).flatten().map(|how| format!("{what} {how}"))
-    }
-
-    fn offset(&self, i: usize) -> Option<String> {
-        let s = self.s;
-        let open = (i..i + 3).find(|&j| s.at(j) == "(")?;
-        let close = s.closing(open)?;
-        let ours = s.at(open + 1) == self.name;
-        ours.then(|| self.shown(i, close + 1)).flatten().map(|how| format!("an offset {how}"))
-    }
-
-    /// What is done with the number before `to`, the last token of an expression.
-    fn shown(&self, i: usize, to: usize) -> Option<String> {
-        let s = self.s;
-        // `std::mem::size_of`
-        let from = (0..i).rev().find(|&j| s.at(j) != ":" && s.at(j + 1) != ":").map_or(0, |j| j + 1);
-        let (before, behind) = (s.at(from.wrapping_sub(1)), s.at(to));
-        if matches!(before, "/" | "%") || matches!(behind, "/" | "%") {
-            return Some("is divided, or divides".into());
-        }
-        let equal =
-            behind == "=" || (before == "=" && matches!(s.at(from.wrapping_sub(2)), "=" | "!" | "<" | ">"));
-        if matches!(behind, "<" | ">" | "!") || matches!(before, "<" | ">") || equal {
-            return Some("is compared".into());
-        }
-        if self.is_printed(i) {
-            return Some("is printed or compared".into());
-        }
-        let (start, _) = self.statement(i);
-        let variable = match s.at(start) {
-            "let" => start + 1 + usize::from(s.at(start + 1) == "mut"),
-            "const" | "static" => start + 1,
-            _ => return None,
-        };
-        let name = s.at(variable);
-        let shown = (0..s.tokens.len()).any(|j| j != variable && s.at(j) == name && self.is_printed(j));
-        let captured = format!("{{{name}}}");
-        (shown || s.text.contains(&captured))
-            .then(|| format!("is kept in {name}, which is printed or compared"))
-    }
-
-    /// The token stands in the parentheses of a macro that prints or compares.
-    fn is_printed(&self, i: usize) -> bool {
-        let s = self.s;
-        let (start, _) = self.statement(i);
-        (start..i).any(|j| {
-            let open = j + 2;
-            MACROS.contains(&s.at(j))
-                && s.at(j + 1) == "!"
-                && s.closing(open).is_some_and(|close| (open..close).contains(&i))
-        })
     }
 }

@@ -317,8 +317,7 @@ impl Reach<'_, '_> {
         let path = if s.at(i.wrapping_sub(1)) == ":" { s.at(i.wrapping_sub(3)) } else { "" };
         let foreign = others.foreign.iter().any(|n| n == name) || path == "libc" && !HARMLESS.contains(&name);
         let curious = others.curious.contains(name);
-        let library = ["bytemuck", "zerocopy"].iter().any(|l| s.text.contains(l));
-        let casts = library && CASTS.contains(&name);
+        let casts = CASTS.contains(&name) && ["bytemuck", "zerocopy"].iter().any(|l| s.text.contains(l));
         if !(foreign || curious || casts) {
             return None;
         }

@@ -95,7 +95,10 @@ impl Known {
             let end = if s.at(end) == "=" { type_end(s, end + 1) } else { end };
             let k = (i + 2..end).find(|&k| self.is_type(s.at(k)) && s.is_ident(k) && held(s, k))?;
             let start = start_of_type(s, k);
-            let many = (start..k).any(|j| s.at(j) == "[") || self.types.iter().any(|t| t.0 == s.at(k) && t.1);
+            // One of what holds an array is one.
+            let array = s.at(i) == "type";
+            let many = array
+                && ((start..k).any(|j| s.at(j) == "[") || self.types.iter().any(|t| t.0 == s.at(k) && t.1));
             Some((s.at(i + 1).to_string(), many))
         });
         all.collect()

@@ -195,7 +195,6 @@ impl<'r, 'a> Reach<'r, 'a> {
         let Some(equal) = s.outside(i, &["=", ";"]).filter(|e| s.at(*e) == "=") else { return };
         let condition = matches!(s.at(i.wrapping_sub(1)), "if" | "while" | "&");
         let end = s.expression_end(equal + 1, condition);
-        let scope = (end, s.opening(i).and_then(|o| s.closing(o)).unwrap_or(s.tokens.len()));
         let colon = (i + 1..equal).find(|&j| s.at(j) == ":" && s.at(j + 1) != ":" && s.at(j - 1) != ":");
         let typed = colon.filter(|&c| (c..equal).all(|j| s.at(j) != "_"));
         let whole = match typed {
@@ -207,7 +206,8 @@ impl<'r, 'a> Reach<'r, 'a> {
                 .or_else(|| self.whole_in(equal + 1, end)),
         };
         if let Some(w) = whole {
-            self.pattern(i + 1, colon.unwrap_or(equal), w, scope);
+            let block = s.opening(i).and_then(|o| s.closing(o)).unwrap_or(s.tokens.len());
+            self.pattern(i + 1, colon.unwrap_or(equal), w, (end, block));
         }
     }
 
