@@ -119,8 +119,8 @@ pub(super) fn wrapped(
 
 /// A type around the field gives it lines already.
 fn is_line(word: &str) -> bool {
-    let numbered = |own: &&str| word.strip_prefix(*own).is_some_and(|n| n.parse::<u64>().is_ok());
-    word == "CachePadded" || word.starts_with(OWN[0]) || OWN.iter().any(|own| numbered(&own))
+    let numbered = |own: &str| word.strip_prefix(own).is_some_and(|n| n.parse::<u64>().is_ok());
+    word == "CachePadded" || word.starts_with(OWN[0]) || OWN.iter().any(|own| numbered(own))
 }
 
 /// `Name { field: value }` and `Self { field }` become `field: Wrapper(value)`. Patterns stay.

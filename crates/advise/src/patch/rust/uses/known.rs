@@ -48,7 +48,7 @@ pub(super) struct Known {
     types: Vec<(String, bool)>,
     fields: HashMap<String, Vec<Field>>,
     functions: HashMap<String, Option<Whole>>,
-    statics: HashMap<String, Whole>,
+    statics: HashMap<String, Option<Whole>>,
 }
 
 /// A field of that name: the struct that has it, and what it is.
@@ -118,8 +118,11 @@ impl Known {
                     }
                     "static" | "const" => {
                         let name = i + 1 + usize::from(s.at(i + 1) == "mut");
-                        let whole = (s.at(name + 1) == ":").then(|| self.declared(s, name + 2));
-                        statics.extend(whole.flatten().map(|w| (s.at(name).to_string(), w)));
+                        if s.is_ident(name) && s.at(name + 1) == ":" {
+                            let whole = self.declared(s, name + 2);
+                            let known = statics.entry(s.at(name).to_string()).or_insert(whole);
+                            *known = known.filter(|_| whole.is_some());
+                        }
                     }
                     _ => {}
                 }
@@ -152,7 +155,7 @@ impl Known {
     }
 
     pub fn fixed(&self, name: &str) -> Option<Whole> {
-        self.statics.get(name).copied()
+        *self.statics.get(name)?
     }
 
     /// `fn all() -> &'static [Stat]`.

@@ -86,7 +86,7 @@ const ADDRESSES: [&str; 14] = [
 ];
 
 /// Functions whose result is what they are given.
-const KEEPS: [&str; 20] = [
+const KEEPS: [&str; 19] = [
     "addr_of",
     "addr_of_mut",
     "from_ref",
@@ -105,7 +105,6 @@ const KEEPS: [&str; 20] = [
     "as_ref",
     "unwrap",
     "leak",
-    "take",
     "from_raw",
 ];
 
@@ -233,7 +232,7 @@ impl<'r, 'a> Reach<'r, 'a> {
         let first = (from..k).all(|j| {
             s.is_ident(j) || matches!(s.at(j), ":" | "(" | "&" | "[" | "<" | "{") || s.at(j).starts_with('\'')
         });
-        (built && (many || first)).then(|| Whole { many: many || whole.many, ..whole })
+        (built && (many || first)).then_some(Whole { many: many || whole.many, ..whole })
     }
 
     /// `for s in v.iter() {`
