@@ -14,7 +14,7 @@ use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId};
 use crate::abi::Shapes;
 use crate::builds::{Build, Mapped};
 use crate::class::{self, Class, Fights, Verdicts};
-use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment};
+use crate::cost::{Cost, Sharing, from_c_heap, honours_alignment, language};
 use crate::edit::Edit;
 pub use crate::error::AdviseError;
 use crate::moves::{candidates, gaps, hot_members, leave_impossible_out};
@@ -615,8 +615,8 @@ impl<'a> Search<'a> {
         });
         let mut out = BTreeSet::new();
         for o in self.scene.objects().filter(|o| o.kind == ObjectKind::Heap) {
-            let language =
-                o.ty.and_then(|t| self.scene.evidence.types.aggregate(t)).map_or(Language::C, |a| a.language);
+            let types = &self.scene.evidence.types;
+            let language = o.ty.and_then(|t| language(types, t)).unwrap_or(Language::C);
             let allocator = o.allocator.as_deref().unwrap_or("its allocator");
             if let Some(bytes) = aligning.filter(|b| o.align < *b && !honours_alignment(o, language)) {
                 out.insert(format!(

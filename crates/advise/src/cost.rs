@@ -7,7 +7,7 @@ use tussle_contention::objective::transfers;
 use tussle_contention::window::{Piece, line_e};
 use tussle_evidence::tables::MALLOC_ALIGN;
 use tussle_evidence::{Object, ObjectKind};
-use tussle_model::{Language, TypeId};
+use tussle_model::{Language, Type, TypeId, TypeTable};
 
 use crate::relayout::{Relayout, RelayoutError};
 use crate::scene::{Cluster, Hit, Scene};
@@ -315,7 +315,7 @@ impl Scene<'_> {
     }
 
     fn language(&self, ty: TypeId) -> Language {
-        self.evidence.types.aggregate(ty).map_or(Language::C, |a| a.language)
+        language(&self.evidence.types, ty).unwrap_or(Language::C)
     }
 
     fn shifts(&self, placed: &Placed) -> Vec<u64> {
@@ -372,6 +372,15 @@ fn heap_block(o: &Object, layout: &dyn Layout) -> Option<u64> {
 pub fn from_c_heap(o: &Object) -> bool {
     let replaced = |a: &str| matches!(a, "malloc" | "calloc" | "realloc");
     o.kind == ObjectKind::Heap && o.allocator.as_deref().is_some_and(replaced)
+}
+
+/// Language of a struct, or of the struct of an array's elements.
+pub(crate) fn language(types: &TypeTable, ty: TypeId) -> Option<Language> {
+    let mut ty = types.strip(ty);
+    while let Type::Array { elem, .. } = types.get(ty) {
+        ty = types.strip(*elem);
+    }
+    types.aggregate(ty).map(|a| a.language)
 }
 
 /// Whether whoever allocates `o` aligns it as its type asks: the linker, Rust and C++17's `new` do, C's `malloc` does

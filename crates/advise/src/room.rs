@@ -2,7 +2,7 @@
 //! plain bytes, or one that some other function is told, stays as it is, and the patched program writes behind its
 //! block.
 
-use crate::cost::{Layout, elements};
+use crate::cost::{Layout, elements, language};
 use crate::scene::Scene;
 use std::collections::{HashMap, HashSet};
 use tussle_evidence::tables::WHOLE_BYTES;
@@ -34,8 +34,8 @@ pub(crate) fn spare(evidence: &Evidence, affected: &[bool]) -> HashSet<u32> {
 /// An object that a layout makes larger than memory that does not grow with it: where it comes from, and why.
 pub(crate) fn lacking(scene: &Scene<'_>, layout: &dyn Layout) -> Option<String> {
     let stays = |(id, o): &(u32, &Object)| {
-        let c =
-            o.ty.and_then(|t| scene.evidence.types.aggregate(t)).is_none_or(|a| a.language == Language::C);
+        // Rust's containers ask for the size of what they hold.
+        let c = o.ty.and_then(|t| language(&scene.evidence.types, t)).is_none_or(|l| l == Language::C);
         // The compiler writes the size of a `new`, of a struct that C shares, too.
         let new = o.allocator.as_deref().is_some_and(|a| a.starts_with("operator new"));
         let kept = match o.kind {
@@ -59,6 +59,7 @@ pub(crate) fn lacking(scene: &Scene<'_>, layout: &dyn Layout) -> Option<String> 
 mod tests {
     use crate::advice::{Options, Report, advise};
     use tussle_evidence::{Access, Basis, Evidence, sample::Sample};
+    use tussle_model::{Language, Type};
 
     /// Two threads that write each its half of a struct of 16 bytes in a block of so many.
     fn pair_in(bytes: u64, basis: Basis) -> Evidence {
@@ -95,6 +96,20 @@ mod tests {
         let mut recorded = pair_in(16, Basis::Allocation);
         recorded.objects.iter_mut().for_each(|o| o.allocator = Some("operator new[]".into()));
         assert!(ask(&recorded).advices.iter().any(|a| a.size_after > 16));
+    }
+
+    #[test]
+    fn an_array_that_rust_allocates_grows() {
+        let mut recorded = pair_in(32, Basis::Allocation);
+        let pair = recorded.types.find("pair").unwrap();
+        let Type::Aggregate(mut a) = recorded.types.get(pair).clone() else { panic!("no struct") };
+        a.language = Language::Rust;
+        recorded.types.set(pair, Type::Aggregate(a));
+        let ty = recorded.types.push(Type::Array { elem: pair, counts: vec![Some(2)] });
+        recorded.objects.iter_mut().for_each(|o| o.ty = Some(ty));
+        let report = ask(&recorded);
+        assert!(report.advices.iter().any(|a| a.size_after > 16), "{report:?}");
+        assert_eq!(report.notes.iter().find(|n| n.contains("sizeof")), None);
     }
 
     #[test]

@@ -22,6 +22,9 @@ const MODULES: &[&str] = &[
     "__gnu_cxx::__aligned_",
 ];
 
+/// What a patch of tussle puts around a field, the bytes behind it.
+const OURS: &[&str] = &["CacheLine", "OwnLine", "AlignedLine"];
+
 /// What a member that belongs to such a type is called besides, where others stand beside it: `Mutex { inner, poison,
 /// data }`.
 const INSIDE: &str = "inner";
@@ -37,8 +40,7 @@ pub(crate) fn hides(table: &TypeTable, a: &Aggregate, member: &str) -> bool {
 fn is_wrapper(name: &str) -> bool {
     let bare = name.split('<').next().unwrap_or(name);
     let last = bare.rsplit("::").next().unwrap_or(bare);
-    // What a patch of tussle puts around a field.
-    let ours = last.strip_prefix("CacheLine").is_some_and(|n| n.parse::<u64>().is_ok());
+    let ours = OURS.iter().any(|o| last.strip_prefix(o).is_some_and(|n| n.parse::<u64>().is_ok()));
     ours || bare.contains("::") && MODULES.iter().any(|m| bare.starts_with(m))
 }
 

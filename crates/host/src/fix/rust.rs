@@ -58,7 +58,7 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
     let sources = sources(request.dir, request.decl);
     let file = definition(request.dir, &sources, request.type_name, request.decl)?;
     let old = &sources[&file];
-    let wrapper = wrapper(request.dir, &file);
+    let wrapper = wrapper(request, &file, &sources);
     uses(request, request.edits.iter().any(Edit::resizes), &sources)?;
     let text = rust::patch(old, request.type_name, line(request.decl), request.edits, &wrapper)
         .map_err(|refusal| FixError::Refused { file: file.display().to_string(), refusal })?;
@@ -177,13 +177,13 @@ fn no_struct(sources: &BTreeMap<PathBuf, String>, name: &str) -> Option<FixError
 }
 
 /// `CachePadded` where the nearest manifest above the file depends on a crate that has it.
-fn wrapper(dir: &Path, file: &Path) -> Wrapper {
-    let manifests = file.ancestors().skip(1).map(|d| dir.join(d).join("Cargo.toml"));
+fn wrapper(request: &Request<'_>, file: &Path, sources: &BTreeMap<PathBuf, String>) -> Wrapper {
+    let manifests = file.ancestors().skip(1).map(|d| request.dir.join(d).join("Cargo.toml"));
     let text = manifests.into_iter().find_map(|m| std::fs::read_to_string(m).ok()).unwrap_or_default();
     match (depends(&text, "crossbeam-utils"), depends(&text, "crossbeam")) {
         (true, _) => Wrapper::Padded("crossbeam_utils::CachePadded".into()),
         (_, true) => Wrapper::Padded("crossbeam::utils::CachePadded".into()),
-        _ => Wrapper::Own,
+        _ => Wrapper::own(&sources.values().map(String::as_str).collect::<Vec<_>>(), request.edits),
     }
 }
 
@@ -313,7 +313,7 @@ fn alone(
 ) -> Result<(), FixError> {
     for edit in request.edits {
         let Edit::Align { field, bytes } = edit else { continue };
-        let bytes = if *wrapper == Wrapper::Own { *bytes } else { PADDED_BYTES };
+        let bytes = if wrapper.is_own() { *bytes } else { PADDED_BYTES };
         let Some(at) = after.get(field) else {
             return Err(FixError::Nothing(edit.to_string()));
         };

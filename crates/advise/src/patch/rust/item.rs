@@ -48,6 +48,47 @@ impl<'a> Source<'a> {
         None
     }
 
+    /// The nearest bracket before `i` that is still open there: the other half of one at `i` that closes.
+    pub fn opening(&self, i: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for j in (0..i).rev() {
+            match self.at(j) {
+                ")" | "]" | "}" => depth += 1,
+                "(" | "[" | "{" if depth == 0 => return Some(j),
+                "(" | "[" | "{" => depth -= 1,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The first of `words` behind `from` outside of brackets that open there.
+    pub fn outside(&self, from: usize, words: &[&str]) -> Option<usize> {
+        let mut i = from;
+        while i < self.tokens.len() && !words.contains(&self.at(i)) {
+            i = match self.at(i) {
+                "(" | "[" | "{" => self.closing(i)? + 1,
+                ")" | "]" | "}" => return None,
+                _ => i + 1,
+            };
+        }
+        (i < self.tokens.len()).then_some(i)
+    }
+
+    /// Behind the expression at `from`; that of a `condition` ends before a block.
+    pub fn expression_end(&self, from: usize, condition: bool) -> usize {
+        let mut i = from;
+        while i < self.tokens.len() {
+            i = match self.at(i) {
+                ";" | ")" | "]" | "}" | "," => return i,
+                "{" if condition => return i,
+                "(" | "[" | "{" => self.closing(i).map_or(self.tokens.len(), |c| c + 1),
+                _ => i + 1,
+            };
+        }
+        i
+    }
+
     /// Behind a list of generics at `open`, which is `<`.
     pub fn behind_generics(&self, open: usize) -> Option<usize> {
         let (mut i, mut depth) = (open, 0usize);

@@ -6,7 +6,7 @@ const COUNTERS: &str = "use std::sync::atomic::AtomicU64;\n\n#[derive(Default)]\
 
 fn edit(text: &str, name: &str, edits: &[&str]) -> Result<String, String> {
     let edits: Vec<Edit> = edits.iter().map(|e| e.parse().unwrap()).collect();
-    patch(text, name, None, &edits, &Wrapper::Own).map(|p| p.text).map_err(|e| e.to_string())
+    patch(text, name, None, &edits, &Wrapper::own(&[text], &edits)).map(|p| p.text).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn what_is_unclear_is_refused() {
     }
     assert!(edit(debug, "A", &["a:after:b"]).is_ok());
     let line = "#[repr(C)]\nstruct A { a: u8, pub b: [u8; 2], c: u64 }";
-    let moved = patch(line, "A", None, &["c:first".parse().unwrap()], &Wrapper::Own).expect("a patch").text;
+    let moved = edit(line, "A", &["c:first"]).unwrap();
     assert_eq!(moved, "#[repr(C)]\nstruct A { c: u64, a: u8, pub b: [u8; 2] }");
 }
 
@@ -102,6 +102,30 @@ fn a_field_gets_lines_of_its_own_where_it_is_declared_and_made() {
         "{}",
         new.text
     );
+}
+
+#[test]
+fn the_type_around_a_field_has_a_name_of_its_own() {
+    let text = "struct A { a: u64, b: u64 }\n";
+    for other in [
+        "struct CacheLine64<const N: usize>([u8; N]);",
+        "use lib::CacheLine64;",
+        "use lib::Line as CacheLine64;",
+        "enum CacheLine64 { Full }",
+    ] {
+        let new = edit(&format!("{text}{other}\n"), "A", &["align:b=64"]).unwrap();
+        let wrapped = "b: OwnLine64<u64>";
+        assert!(new.contains(wrapped) && new.contains("struct OwnLine64<T>(T);"), "{other}: {new}");
+        let again = edit(&new, "A", &["align:a=64"]).unwrap();
+        assert_eq!(again.matches("struct OwnLine64").count(), 1, "{again}");
+        assert!(edit(&new, "A", &["align:b=64"]).unwrap_err().contains("already"), "{new}");
+    }
+    let ours = format!("{text}#[repr(align(64))]\npub struct CacheLine64<T>(pub T);\n");
+    let new = edit(&ours, "A", &["align:b=64"]).unwrap();
+    assert!(new.contains("b: CacheLine64<u64>") && new.matches("struct CacheLine64").count() == 1, "{new}");
+    let edits: Vec<Edit> = vec!["align:b=128".parse().unwrap()];
+    assert_eq!(Wrapper::own(&[text, "struct CacheLine64;"], &edits), Wrapper::own(&[], &edits));
+    assert_ne!(Wrapper::own(&[text, "struct CacheLine128;"], &edits), Wrapper::own(&[], &edits));
 }
 
 #[test]
@@ -207,4 +231,102 @@ fn generic_functions_and_macros() {
     <= 16; } \
                   fn f() -> bool { <Q as Store>::INLINE }";
     assert!(run(inline, "element=64").contains("Store counts on its size"), "{}", run(inline, "element=64"));
+}
+
+/// Elements that part are refused, and so is every other edit.
+fn seen(code: &str, why: &str) {
+    for edit in ["element=64", "align:tail=64"] {
+        let found = run(code, edit);
+        assert!(found.contains(why) && found.contains("a.rs:3"), "{code}: {found:?}");
+    }
+}
+
+#[test]
+fn bytes_of_an_array() {
+    seen("fn f(v: &[Q]) { let p = &v[0] as *const Q as *const u8; }", "looked at as u8");
+    seen("fn f(v: &[Q]) { let p: *const u8 = v.as_ptr() as *const u8; }", "looked at as u8");
+    seen("fn f(v: &[Q]) { let (_, b, _) = danger { v.align_to::<u8>() }; }", "looked at as u8");
+    seen("fn f(v: &[Q]) { let w = danger { transmute::<&[Q], &[[u64; 2]]>(v) }; }", "transmute");
+    seen("fn f(v: &[Q]) { let p = addr_of!(v[0]); danger { (*p.byte_add(32)).tail } }", "steps of bytes");
+    seen("fn f(v: Arc<Vec<Q>>) { let w = v.clone(); let n = w.as_ptr() as usize; }", "becomes a number");
+    seen("fn f(v: &[Q]) { let mut p = v.as_ptr().cast::<[u64; 2]>(); p = p.add(2); }", "an array");
+    seen("fn f(t: &Table) { t.all.as_ptr().cast::<u8>(); }\nstruct Table { all: Box<[Q]> }", "as u8");
+    seen(
+        "fn f() { let v: Vec<_> = (0..4).map(|i| Q { head: i, tail: 0 }).collect(); g(v.as_ptr() as *const u8) }",
+        "u8",
+    );
+    seen(
+        "fn f() { for q in all() { let b = q as *const Q as *const u8; b.add(32); } }\nfn all() -> &'static [Q] {}",
+        "u8",
+    );
+    seen(
+        "fn f() { memcmp(ALL.as_ptr().cast(), b, 32); }\nextern \"C\" { fn memcmp(a: *const c_void); }\n\
+        static ALL: [Q; 4] = Q::all();",
+        "no Rust",
+    );
+    seen("fn f(v: &[Q]) { let p = v.as_ptr() as *const c_void; p.byte_add(24); }", "steps of bytes");
+    seen("fn f(b: &[u8]) -> &[Q] { from_raw_parts(b.as_ptr() as *const Q, 4) }", "bytes become");
+    seen("fn f(v: &[Cell]) { let p = v.as_ptr() as *const u8; }\nstruct Cell(UnsafeCell<Q>);", "as u8");
+    seen("fn f(v: &[Q]) -> &[u8] { bytemuck::cast_slice(v) }", "cast_slice looks at");
+    seen("union U { all: [Q; 2], words: [u64; 4] }", "union");
+    seen("fn f(v: &[Q]) { let a = &v[0].head as *const u64; danger { *a.add(2) } }", "address of head");
+    let macros =
+        "macro_rules! raw { ($x:expr) => { from_raw_parts(from_ref(&$x[0]).cast::<u8>(), $x.len() * 16) } } ";
+    seen(&format!("{macros} fn f(v: &[Q]) {{ raw!(v).iter() }}"), "raw looks at the bytes");
+}
+
+#[test]
+fn bytes_of_what_generic_code_is_given() {
+    let whole =
+        "fn all<T: Copy>(t: &[T]) -> &[u8] { from_raw_parts(t.as_ptr() as *const u8, size_of_val(t)) } ";
+    seen(&format!("{whole} fn f(v: &Vec<Q>) {{ all(&v[..]) }}"), "all looks at the bytes");
+    let bytes = "impl<T> Bytes for [T] { fn bytes(&self) -> &[u8] { from_raw_parts(self.as_ptr().cast(), \
+        size_of_val(self)) } } ";
+    seen(&format!("{bytes} fn f(v: &Vec<Q>) {{ write(v.bytes()) }}"), "bytes looks at the bytes");
+    let list = "struct List<T> { all: Vec<T> } impl<T> List<T> { fn words(&self) -> *const u64 { self.all.as_ptr() as \
+        *const u64 } } ";
+    seen(&format!("{list} fn f(v: &List<Q>) {{ v.words() }}"), "words looks at the bytes");
+    let default =
+        "trait Raw { fn raw(&self) -> &[u8] { from_raw_parts(self as *const Self as *const u8, 16) } } ";
+    seen(&format!("{default} fn f(q: &Q) {{ q.raw() }}"), "raw looks at the bytes");
+}
+
+#[test]
+fn sizes_and_offsets_that_become_data() {
+    let size = "fn header(n: usize) -> [u8; 4] { ((n * std::mem::size_of::<Q>()) as u32).to_le_bytes() }";
+    seen(size, "its size becomes bytes");
+    let kept = "fn peek() -> u64 { mem::offset_of!(Q, tail) as u64 }\nfn main() { let x = peek(); println!(\"peek {x}\"); }";
+    refused(kept, "an offset is what peek gives, which is printed");
+    let twice = "fn a() -> usize { offset_of!(Q, tail) } fn b() -> usize { a() } fn main() { println!(\"{}\", b()); }";
+    refused(twice, "an offset is what a gives");
+    seen(
+        "fn a() -> usize { 4 * size_of::<Q>() } fn f(n: usize) -> bool { n == a() }",
+        "its size is what a gives",
+    );
+    for fine in [
+        "fn a(n: usize) -> usize { n * size_of::<Q>() } fn f() { let l = Layout::from_size_align(a(4), 8); let p = alloc(l); }",
+        "fn a() -> usize { offset_of!(Q, tail) } fn f(p: *mut Q) { g(p, a()) }",
+        "fn a(p: &P) -> u64 { get(p, offset_of!(Q, tail)) } fn f() { println!(\"{}\", a(p)); }",
+    ] {
+        assert_eq!(run(fine, "align:tail=64"), "", "{fine}");
+    }
+}
+
+#[test]
+fn arrays_whose_bytes_nobody_sees() {
+    for fine in [
+        "fn f(v: &[Q], b: &[u8]) { let p = b.as_ptr() as *const u64; let n = b.as_ptr() as usize; v.len() as usize }",
+        "fn f(v: &[Q]) { assert!(v.as_ptr() as usize % 64 == 0); }",
+        "fn f(v: &[Q]) { let p = v.as_ptr(); danger { (*p.add(2)).tail } }",
+        "fn f(v: &[Q], i: usize) { pthread_create(t, null(), run, &v[i] as *const Q as *mut c_void); }\n\
+         extern \"C\" { fn pthread_create(); }",
+        "fn f() { let a: [MaybeUninit<Q>; 4] = g(); let p = a.as_ptr() as *const Q; let b: [Q; 4] = transmute(a); }",
+        "fn f(n: usize) { let v = danger { from_raw_parts_mut(alloc(l) as *mut Q, n) }; }",
+        "fn f(v: &[Q]) { let n: Vec<u64> = v.iter().map(|q| q.head).collect(); g(n.as_ptr() as *const u8) }",
+        "fn f(v: &mut [Q]) { swap(v); let w = danger { from_raw_parts(v.as_ptr(), v.len()) }; }",
+        "fn make<T>(n: usize) -> Vec<T> { let p = alloc(n * size_of::<T>()) as *mut T; from_raw_parts(p, n, n) } \
+         fn f() -> Vec<Q> { let v: Vec<Q> = make(4); v }",
+    ] {
+        assert_eq!(run(fine, "element=64"), "", "{fine}");
+    }
 }

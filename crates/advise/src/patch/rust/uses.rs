@@ -1,36 +1,27 @@
 //! Uses of a Rust struct that see its layout: raw pointers of another type, `transmute`, slices of its bytes, unions,
 //! traits of plain bytes, sizes and offsets that are printed or compared.
 
+mod bytes;
+mod known;
 mod raw;
+mod reach;
+mod sizes;
 
 use super::generic::{self, Curious};
 use super::item::Source;
 use super::{BYTE_DERIVES, bare, refused};
 use crate::edit::Edit;
 use crate::patch::Refusal;
+use bytes::Others;
+use known::Known;
+use reach::Reach;
 
 /// Types behind which nothing of the layout is seen.
 const OPAQUE: [&str; 6] = ["c_void", "(", "_", "dyn", "libc", "ffi"];
 
 /// Methods that leave the place of a raw pointer.
-const STEPS: [&str; 7] =
+pub(super) const STEPS: [&str; 7] =
     ["add", "sub", "offset", "wrapping_add", "byte_add", "offset_from", "byte_offset_from"];
-
-/// Macros that print or compare what they are given.
-const MACROS: [&str; 12] = [
-    "print",
-    "println",
-    "eprint",
-    "eprintln",
-    "format",
-    "write",
-    "writeln",
-    "panic",
-    "assert",
-    "assert_eq",
-    "assert_ne",
-    "debug_assert_eq",
-];
 
 /// Refuses with the first use in `files` (path and text) that another layout of `name` would change. Uses of its size
 /// count where it is `resized`.
@@ -41,21 +32,34 @@ pub fn check(name: &str, edits: &[Edit], resized: bool, files: &[(&str, &str)]) 
     let bare = bare(name);
     // What is appended is not seen by whoever counts in numbers.
     let grows = edits.iter().all(|e| matches!(e, Edit::Element { .. }));
-    let takers = if grows { Vec::new() } else { raw::takers(bare, files) };
-    let curious = generic::curious(files);
-    for (path, text) in files.iter().filter(|f| f.1.contains(bare)) {
-        let s = Source::new(text);
-        let mut uses = Uses { s: &s, name: bare, own: owned(&s, bare), resized, pointers: Vec::new() };
+    let sources: Vec<Source<'_>> = files.iter().map(|f| Source::new(f.1)).collect();
+    let takers = raw::takers(bare, &sources);
+    let curious = generic::curious(&sources);
+    let known = Known::of_struct(bare, &sources);
+    let others = Others::of(&sources);
+    for ((path, _), s) in files.iter().zip(&sources) {
+        let mut uses =
+            Uses { s, name: bare, own: owned(s, bare), resized, sources: &sources, pointers: Vec::new() };
         uses.pointers = uses.raw_pointers();
-        let given = |i: usize| uses.given(i, &takers);
-        let shown = |i: usize| if grows { uses.sized_by(i, &curious) } else { uses.shown_to(i, &curious) };
-        let found = (0..s.tokens.len())
-            .find_map(|i| Some((i, uses.at(i, grows).or_else(|| given(i)).or_else(|| shown(i))?)));
+        let reach = Reach::new(s, &known, (0, s.tokens.len()));
+        let found = (0..s.tokens.len()).find_map(|i| {
+            let at = || uses.at(i, grows);
+            let given = || uses.given(i, &takers, |from, to| gives(&uses, &reach, grows, from, to));
+            let shown = || uses.shown_to(i, &curious, &reach, grows);
+            let seen = || reach.seen(i, &others, grows);
+            Some((i, at().or_else(given).or_else(shown).or_else(seen)?))
+        });
         if let Some((i, how)) = found {
             return Err(refused(bare, &format!("{path}:{}: {how}", s.line(s.start(i)))));
         }
     }
     Ok(())
+}
+
+/// An argument is the type's address: of one of many, where what follows one (`grows`) is all that changes.
+fn gives(uses: &Uses<'_, '_>, reach: &Reach<'_, '_>, grows: bool, from: usize, to: usize) -> bool {
+    let one = !grows && (from..to).any(|j| uses.is_whole(j));
+    one || reach.whole_in(from, to).is_some_and(|w| w.many)
 }
 
 /// Names that are declared with the type, or with a reference or a pointer to it, and blocks of its methods.
@@ -94,6 +98,7 @@ struct Uses<'u, 'a> {
     name: &'u str,
     own: Owned<'a>,
     resized: bool,
+    sources: &'u [Source<'a>],
     /// Raw pointers to it: where they are bound, and the end of the block.
     pointers: Vec<(&'a str, usize, usize)>,
 }
@@ -104,6 +109,7 @@ impl<'a> Uses<'_, 'a> {
             "size_of" | "size_of_val" | "align_of" | "align_of_val" if self.resized => self.measured(i),
             "offset_of" if !grows => self.offset(i),
             "from_raw_parts" | "from_raw_parts_mut" => self.slice(i),
+            "for" => self.plain_bytes(i),
             _ if grows => None,
             "as" => self.cast(i).or_else(|| self.as_number(i)),
             "addr" => self.as_number(i),
@@ -112,7 +118,6 @@ impl<'a> Uses<'_, 'a> {
                 self.is_seen(i).then(|| "transmute makes it another type".into())
             }
             "union" => self.union(i),
-            "for" => self.plain_bytes(i),
             _ => None,
         }
     }
@@ -137,10 +142,14 @@ impl<'a> Uses<'_, 'a> {
     }
 
     /// `words(&q)`, `let q: Q = parse(bytes)`, `as_array!(Q)`.
-    fn shown_to(&self, i: usize, curious: &[Curious]) -> Option<String> {
-        let seen = generic::use_at(self.s, i, curious).filter(|(_, end)| {
+    fn shown_to(&self, i: usize, curious: &[Curious], reach: &Reach<'_, '_>, grows: bool) -> Option<String> {
+        let s = self.s;
+        let seen = generic::use_at(s, i, curious, grows).filter(|(_, end)| {
             let (from, _) = self.statement(i);
-            (from..*end).any(|j| self.is_whole(j))
+            let made = |j: usize| s.at(j) == self.name && s.at(j + 1) != ":";
+            let open = s.opening(*end).unwrap_or(i);
+            (from..*end).any(|j| if grows { made(j) } else { self.is_whole(j) })
+                || reach.argument(open, *end).is_some()
         });
         seen.map(|(how, _)| how).or_else(|| self.sized_by(i, curious))
     }
@@ -249,64 +258,5 @@ impl<'a> Uses<'_, 'a> {
     fn plain_bytes(&self, i: usize) -> Option<String> {
         let (word, ours) = (self.s.at(i - 1), self.s.at(i + 1) == self.name);
         (ours && BYTE_DERIVES.contains(&word)).then(|| format!("{word} makes its bytes known"))
-    }
-
-    fn measured(&self, i: usize) -> Option<String> {
-        let s = self.s;
-        let open = (i..i + 12).find(|&j| s.at(j) == "(")?;
-        let close = s.closing(open)?;
-        let what = if s.at(i).starts_with("align") { "its alignment" } else { "its size" };
-        let ours = (i..close).any(|j| self.is_whole(j));
-        ours.then(|| self.shown(i, close + 1)).flatten().map(|how| format!("{what} {how}"))
-    }
-
-    fn offset(&self, i: usize) -> Option<String> {
-        let s = self.s;
-        let open = (i..i + 3).find(|&j| s.at(j) == "(")?;
-        let close = s.closing(open)?;
-        let ours = s.at(open + 1) == self.name;
-        ours.then(|| self.shown(i, close + 1)).flatten().map(|how| format!("an offset {how}"))
-    }
-
-    /// What is done with the number before `to`, the last token of an expression.
-    fn shown(&self, i: usize, to: usize) -> Option<String> {
-        let s = self.s;
-        // `std::mem::size_of`
-        let from = (0..i).rev().find(|&j| s.at(j) != ":" && s.at(j + 1) != ":").map_or(0, |j| j + 1);
-        let (before, behind) = (s.at(from.wrapping_sub(1)), s.at(to));
-        if matches!(before, "/" | "%") || matches!(behind, "/" | "%") {
-            return Some("is divided, or divides".into());
-        }
-        let equal =
-            behind == "=" || (before == "=" && matches!(s.at(from.wrapping_sub(2)), "=" | "!" | "<" | ">"));
-        if matches!(behind, "<" | ">" | "!") || matches!(before, "<" | ">") || equal {
-            return Some("is compared".into());
-        }
-        if self.is_printed(i) {
-            return Some("is printed or compared".into());
-        }
-        let (start, _) = self.statement(i);
-        let variable = match s.at(start) {
-            "let" => start + 1 + usize::from(s.at(start + 1) == "mut"),
-            "const" | "static" => start + 1,
-            _ => return None,
-        };
-        let name = s.at(variable);
-        let shown = (0..s.tokens.len()).any(|j| j != variable && s.at(j) == name && self.is_printed(j));
-        let captured = format!("{{{name}}}");
-        (shown || s.text.contains(&captured))
-            .then(|| format!("is kept in {name}, which is printed or compared"))
-    }
-
-    /// The token stands in the parentheses of a macro that prints or compares.
-    fn is_printed(&self, i: usize) -> bool {
-        let s = self.s;
-        let (start, _) = self.statement(i);
-        (start..i).any(|j| {
-            let open = j + 2;
-            MACROS.contains(&s.at(j))
-                && s.at(j + 1) == "!"
-                && s.closing(open).is_some_and(|close| (open..close).contains(&i))
-        })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::item::{Field, Item, Source};
 use super::{Changes, refused};
+use crate::edit::Edit;
 use crate::patch::Refusal;
 
 /// Bytes to which `CachePadded` aligns on x86-64: a pair of lines, which the prefetcher fetches together.
@@ -15,18 +16,62 @@ const DERIVES: [&str; 8] = ["Default", "Clone", "Copy", "PartialEq", "Eq", "Part
 pub enum Wrapper {
     /// `CachePadded` by its path in the program, because the crate depends on it.
     Padded(String),
-    /// A type that the patch adds.
-    Own,
+    /// A type that the patch adds, by its name without the bytes: one of `OWN`.
+    Own(&'static str),
+}
+
+/// Names of the type that a patch adds, the bytes behind them; the first that nothing else has is taken.
+const OWN: [&str; 3] = ["CacheLine", "OwnLine", "AlignedLine"];
+
+/// Something of that name in the text is not the type that a patch adds.
+fn is_taken(text: &str, name: &str) -> bool {
+    text.contains(name) && {
+        let s = Source::new(text);
+        let own = (0..s.tokens.len()).any(|i| is_own(&s, i, name));
+        (0..s.tokens.len()).filter(|i| s.at(*i) == name).any(|i| {
+            let before = s.at(i.wrapping_sub(1));
+            let item =
+                matches!(before, "struct" | "enum" | "union" | "type" | "trait" | "as" | "const" | "mod");
+            let defined = item && !is_own(&s, i - 1, name);
+            // Brought in from elsewhere.
+            let used = !own
+                && (0..i).rev().find(|j| matches!(s.at(*j), ";" | "}" | "use")).map(|j| s.at(j))
+                    == Some("use");
+            defined || used
+        })
+    }
+}
+
+/// `struct CacheLine64<T>(pub T);`
+fn is_own(s: &Source<'_>, i: usize, name: &str) -> bool {
+    let words = ["struct", name, "<", "T", ">", "("];
+    let value = i + words.len() + usize::from(s.at(i + words.len()) == "pub");
+    words.iter().zip(i..).all(|(word, j)| s.at(j) == *word) && s.at(value) == "T" && s.at(value + 1) == ")"
 }
 
 impl Wrapper {
+    /// A type of the patch's own, under a name that nothing in these texts has for these alignments.
+    pub fn own(texts: &[&str], edits: &[Edit]) -> Wrapper {
+        let bytes = |e: &Edit| if let Edit::Align { bytes, .. } = e { Some(*bytes) } else { None };
+        let taken = |own: &&&str| {
+            let mut names = edits.iter().filter_map(bytes).map(|n| format!("{own}{n}"));
+            names.any(|name| texts.iter().any(|t| is_taken(t, &name)))
+        };
+        Wrapper::Own(OWN.iter().find(|own| !taken(own)).unwrap_or(&OWN[0]))
+    }
+
+    /// The patch adds the type.
+    pub fn is_own(&self) -> bool {
+        matches!(self, Wrapper::Own(_))
+    }
+
     /// What a reviewer should know.
     pub(super) fn note(&self, field: &str) -> String {
         match self {
             Wrapper::Padded(path) => {
                 format!("{field} is a {path} now: {PADDED_BYTES} bytes, read through Deref")
             }
-            Wrapper::Own => {
+            Wrapper::Own(_) => {
                 format!(
                     "{field} has a type with an alignment around it now, read through Deref; with crossbeam-utils \
                          it would be a CachePadded"
@@ -49,13 +94,12 @@ pub(super) fn wrapped(
     if reprs.iter().any(|w| matches!(w.1, "packed" | "transparent")) {
         return Err(refused(&item.name, "repr(packed) and repr(transparent) allow no aligned field"));
     }
-    let own = format!("CacheLine{bytes}");
     let (ty, value) = match wrapper {
         Wrapper::Padded(path) => (path.clone(), format!("{path}::new")),
-        Wrapper::Own => (own.clone(), own.clone()),
+        Wrapper::Own(name) => (format!("{name}{bytes}"), format!("{name}{bytes}")),
     };
     let (start, end) = (s.start(f.ty.0), s.end(f.ty.1 - 1));
-    if (f.ty.0..f.ty.1).any(|t| s.at(t) == "CachePadded" || s.at(t).starts_with("CacheLine")) {
+    if (f.ty.0..f.ty.1).any(|t| is_line(s.at(t))) {
         return Err(refused(&item.name, &format!("{} has lines of its own already", f.name)));
     }
     if item.fields.iter().filter(|other| other.name == f.name).count() > 1 {
@@ -64,13 +108,19 @@ pub(super) fn wrapped(
     }
     let mut out = vec![(start..end, format!("{ty}<{}>", &s.text[start..end]))];
     initialisers(s, item, f, &value, &mut out);
-    let known = (0..s.tokens.len()).any(|i| s.at(i) == "struct" && s.at(i + 1) == own);
-    if *wrapper == Wrapper::Own && !known {
+    let known = (0..s.tokens.len()).any(|i| is_own(s, i, &ty));
+    if wrapper.is_own() && !known {
         let behind = s.end(item.braces.1);
         let (_, indent) = s.line_start(s.start(item.first));
-        out.push((behind..behind, definition(s, item, &own, bytes, indent)));
+        out.push((behind..behind, definition(s, item, &ty, bytes, indent)));
     }
     Ok(out)
+}
+
+/// A type around the field gives it lines already.
+fn is_line(word: &str) -> bool {
+    let numbered = |own: &str| word.strip_prefix(own).is_some_and(|n| n.parse::<u64>().is_ok());
+    word == "CachePadded" || word.starts_with(OWN[0]) || OWN.iter().any(|own| numbered(own))
 }
 
 /// `Name { field: value }` and `Self { field }` become `field: Wrapper(value)`. Patterns stay.

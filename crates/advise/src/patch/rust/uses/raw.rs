@@ -13,13 +13,12 @@ pub(super) struct Taker {
     seen: String,
 }
 
-/// Every function of `files` that sees what it is given by `*const ()` as something other than `name`.
-pub(super) fn takers(name: &str, files: &[(&str, &str)]) -> Vec<Taker> {
+/// Every function of `sources` that sees what it is given by `*const ()` as something other than `name`.
+pub(super) fn takers(name: &str, sources: &[Source<'_>]) -> Vec<Taker> {
     let mut out = Vec::new();
-    for (_, text) in files.iter().filter(|f| f.1.contains("*const") || f.1.contains("*mut")) {
-        let s = Source::new(text);
+    for s in sources.iter().filter(|s| s.text.contains("*const") || s.text.contains("*mut")) {
         let functions = (0..s.tokens.len()).filter(|&i| s.at(i) == "fn" && s.is_ident(i + 1));
-        out.extend(functions.flat_map(|i| taken(&s, i, name).unwrap_or_default()));
+        out.extend(functions.flat_map(|i| taken(s, i, name).unwrap_or_default()));
     }
     out
 }
@@ -99,22 +98,22 @@ impl<'a> Uses<'_, 'a> {
         (s.at(colon + 1) == "*").then(|| s.at(colon + 3))
     }
 
-    /// `head(&job as *const Job as *const ())`, where `head` sees another type.
-    pub(super) fn given(&self, i: usize, takers: &[Taker]) -> Option<String> {
+    /// `head(&job as *const Job as *const ())`, where `head` sees another type: `gives` says of an argument between two
+    /// tokens that it is ours.
+    pub(super) fn given(
+        &self,
+        i: usize,
+        takers: &[Taker],
+        gives: impl Fn(usize, usize) -> bool,
+    ) -> Option<String> {
         let s = self.s;
         let taker = takers.iter().find(|t| t.name == s.at(i))?;
         let close = s.closing(i + 1).filter(|_| s.at(i + 1) == "(" && s.at(i.wrapping_sub(1)) != "fn")?;
-        let mut depth = 0usize;
-        let mut at = 0;
-        let given = (i + 2..close).any(|j| {
-            match s.at(j) {
-                "(" | "[" | "{" => depth += 1,
-                ")" | "]" | "}" => depth = depth.saturating_sub(1),
-                "," if depth == 0 => at += 1,
-                _ => {}
-            }
-            at == taker.parameter && self.is_whole(j)
-        });
+        let mut from = i + 2;
+        for _ in 0..taker.parameter {
+            from = s.expression_end(from, false) + 1;
+        }
+        let given = from < close && gives(from, s.expression_end(from, false));
         given.then(|| format!("it is looked at as {}", taker.seen))
     }
 }
