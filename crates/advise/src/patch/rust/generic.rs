@@ -104,7 +104,8 @@ pub(super) fn as_trait(s: &Source<'_>, i: usize, known: &[Curious]) -> Option<St
     Some(format!("{} counts on its size", one.name))
 }
 
-/// The function or macro at `i` is one of `known`, of those that see `all` where that is asked: what it is given ends at the token that is returned.
+/// The function or macro at `i` is one of `known`, of those that see `all` where that is asked. What it is given ends
+/// at the token that is returned.
 pub(super) fn use_at(s: &Source<'_>, i: usize, known: &[Curious], all: bool) -> Option<(String, usize)> {
     let (kind, open) = match s.at(i + 1) {
         "!" => (Kind::Macro, i + 2),

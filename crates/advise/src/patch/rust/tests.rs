@@ -295,7 +295,8 @@ fn bytes_of_what_generic_code_is_given() {
 fn sizes_and_offsets_that_become_data() {
     let size = "fn header(n: usize) -> [u8; 4] { ((n * std::mem::size_of::<Q>()) as u32).to_le_bytes() }";
     seen(size, "its size becomes bytes");
-    let kept = "fn peek() -> u64 { mem::offset_of!(Q, tail) as u64 }\nfn main() { let x = peek(); println!(\"peek {x}\"); }";
+    let kept = "fn peek() -> u64 { mem::offset_of!(Q, tail) as u64 }\n\
+        fn main() { let x = peek(); println!(\"peek {x}\"); }";
     refused(kept, "an offset is what peek gives, which is printed");
     let twice = "fn a() -> usize { offset_of!(Q, tail) } fn b() -> usize { a() } fn main() { println!(\"{}\", b()); }";
     refused(twice, "an offset is what a gives");
@@ -304,7 +305,7 @@ fn sizes_and_offsets_that_become_data() {
         "its size is what a gives",
     );
     for fine in [
-        "fn a(n: usize) -> usize { n * size_of::<Q>() } fn f() { let l = Layout::from_size_align(a(4), 8); let p = alloc(l); }",
+        "fn a(n: usize) -> usize { n * size_of::<Q>() } fn f() { let l = Layout::from(a(4)); alloc(l); }",
         "fn a() -> usize { offset_of!(Q, tail) } fn f(p: *mut Q) { g(p, a()) }",
         "fn a(p: &P) -> u64 { get(p, offset_of!(Q, tail)) } fn f() { println!(\"{}\", a(p)); }",
     ] {
@@ -315,7 +316,7 @@ fn sizes_and_offsets_that_become_data() {
 #[test]
 fn arrays_whose_bytes_nobody_sees() {
     for fine in [
-        "fn f(v: &[Q], b: &[u8]) { let p = b.as_ptr() as *const u64; let n = b.as_ptr() as usize; v.len() as usize }",
+        "fn f(v: &[Q], b: &[u8]) { let p = b.as_ptr() as *const u64; let n = b.as_ptr() as usize; v.len() }",
         "fn f(v: &[Q]) { assert!(v.as_ptr() as usize % 64 == 0); }",
         "fn f(v: &[Q]) { let p = v.as_ptr(); danger { (*p.add(2)).tail } }",
         "fn f(v: &[Q], i: usize) { pthread_create(t, null(), run, &v[i] as *const Q as *mut c_void); }\n\
