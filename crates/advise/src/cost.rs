@@ -7,7 +7,7 @@ use tussle_contention::objective::transfers;
 use tussle_contention::window::{Piece, line_e};
 use tussle_evidence::tables::MALLOC_ALIGN;
 use tussle_evidence::{Object, ObjectKind};
-use tussle_model::{Language, Type, TypeId, TypeTable};
+use tussle_model::{Language, MemberRole, Type, TypeId, TypeTable};
 
 use crate::relayout::{Relayout, RelayoutError};
 use crate::scene::{Cluster, Hit, Scene};
@@ -262,6 +262,9 @@ impl Scene<'_> {
         if old == 0 {
             return Ok(hit.offset);
         }
+        if hit.offset >= old && elements(o, old) == 1 && ends_open(&self.evidence.types, ty) {
+            return layout.translate(ty, hit.offset);
+        }
         let inner = hit.offset % old;
         let new_inner = match cache.get(&(ty, inner)) {
             Some(n) => *n,
@@ -294,6 +297,9 @@ impl Scene<'_> {
         }
         let new = layout.size(ty)?.unwrap_or(old);
         let count = elements(o, old);
+        if count == 1 && o.size > old && ends_open(&self.evidence.types, ty) {
+            return layout.translate(ty, o.size);
+        }
         let beyond = o.size.saturating_sub(count.saturating_mul(old));
         let size = match filled_up(o, old) {
             _ if self.is_roomy(object) => count.saturating_mul(new).max(o.size),
@@ -349,6 +355,15 @@ impl Scene<'_> {
         }
         out
     }
+}
+
+/// A struct whose last member is an array without a length: what is behind the struct are its elements.
+fn ends_open(types: &TypeTable, ty: TypeId) -> bool {
+    let last = types
+        .aggregate(types.strip(ty))
+        .and_then(|a| a.members.iter().rfind(|m| m.role == MemberRole::Field));
+    let array = last.map(|m| types.get(types.strip(m.ty)));
+    matches!(array, Some(Type::Array { counts, .. }) if counts.iter().any(|c| c.is_none_or(|n| n == 0)))
 }
 
 /// Elements of so many bytes that an object holds.

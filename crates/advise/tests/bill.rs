@@ -131,6 +131,29 @@ fn what_the_sources_refuse_is_left_out_with_a_word() {
     assert!(note.contains("a wrapper allocates"), "{note}");
 }
 
+/// `struct table { long n; struct slot slots[]; }` with four slots behind it.
+#[test]
+fn elements_behind_a_struct_are_parted() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 10, &[]);
+    let workers: Vec<u32> = (0..4).map(|_| s.worker(main, start)).collect();
+    let long = s.long();
+    let slot = s.structure("slot", 16, &[("hits", long, 0), ("bytes", long, 8)]);
+    let slots = s.tables().types.push(Type::Array { elem: slot, counts: vec![None] });
+    let table = s.structure("table", 8, &[("n", long, 0), ("slots", slots, 8)]);
+    let o = s.heap(0x1000, 8 + 4 * 16, Some(table), 1, 16, Some(start));
+    for (i, w) in workers.iter().enumerate() {
+        s.access(o, 8 + 16 * i as u64, 8, *w, ALL, [0, 100_000, 0]);
+    }
+    let e = s.evidence();
+    let report = advise(&e, "struct slot", &Options::default()).expect("a report");
+    let pad =
+        report.advices.iter().find(|a| a.edits == ["pad=64".parse().expect("an edit")]).expect("pad=64");
+    assert!(pad.before.observed > 100_000.0 && pad.after.observed < pad.before.observed / 100.0, "{pad:?}");
+    assert_eq!(pad.live_bytes, 4 * 48);
+}
+
 /// `long counts[4]`, an element per thread, and two variables side by side.
 fn variables() -> Evidence {
     let mut s = Sample::new(1000);
