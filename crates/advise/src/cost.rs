@@ -358,7 +358,7 @@ impl Scene<'_> {
 }
 
 /// A struct whose last member is an array without a length: what is behind the struct are its elements.
-fn ends_open(types: &TypeTable, ty: TypeId) -> bool {
+pub(crate) fn ends_open(types: &TypeTable, ty: TypeId) -> bool {
     let last = types
         .aggregate(types.strip(ty))
         .and_then(|a| a.members.iter().rfind(|m| m.role == MemberRole::Field));

@@ -8,6 +8,7 @@ use tussle_model::near::{also, near, near_paths};
 use tussle_model::{Aggregate, AggregateKind, Member, Type, TypeId, TypeTable};
 
 use crate::class::Verdicts;
+use crate::cost::{elements, ends_open};
 
 /// The name by which source code calls a type: its tag, or the typedef of an anonymous one.
 pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
@@ -109,9 +110,13 @@ fn heats(evidence: &Evidence, verdicts: &Verdicts) -> HashMap<TypeId, Heat> {
     let table = &evidence.types;
     let mut bytes: HashMap<(TypeId, u64), u64> = HashMap::new();
     for a in evidence.accesses.iter().filter(|a| verdicts.may_gain(a.object)) {
-        let Some(ty) = evidence.objects.get(a.object as usize).and_then(|o| o.ty) else { continue };
-        let Some(size) = table.size(ty).filter(|size| *size > 0) else { continue };
-        let n = bytes.entry((table.strip(ty), a.offset % size)).or_default();
+        let Some(o) = evidence.objects.get(a.object as usize) else { continue };
+        let Some((ty, size)) = o.ty.and_then(|ty| Some((ty, table.size(ty).filter(|size| *size > 0)?)))
+        else {
+            continue;
+        };
+        let at = if elements(o, size) == 1 && ends_open(table, ty) { a.offset } else { a.offset % size };
+        let n = bytes.entry((table.strip(ty), at)).or_default();
         *n = n.saturating_add(a.reads + a.writes + a.rmws);
     }
     let mut out: HashMap<TypeId, Heat> = HashMap::new();
@@ -156,7 +161,12 @@ fn at_byte<'a>(table: &'a TypeTable, a: &'a Aggregate, at: u64) -> impl Iterator
     let several = a.kind == AggregateKind::Union && structs().collect::<HashSet<_>>().len() > 1;
     let known = move |m: &&Member| m.bit_size.is_none() && !(several && is_struct(m));
     a.members.iter().filter(known).filter_map(move |m| {
-        let inside = at.checked_sub(m.offset()).filter(|at| table.size(m.ty).is_some_and(|size| *at < size));
+        let open = || {
+            matches!(table.get(table.strip(m.ty)), Type::Array { .. })
+                && table.size(m.ty).is_none_or(|n| n == 0)
+        };
+        let has = |at: &u64| table.size(m.ty).is_some_and(|size| *at < size) || open();
+        let inside = at.checked_sub(m.offset()).filter(has);
         inside.map(|at| (table.strip(m.ty), at))
     })
 }

@@ -1,5 +1,5 @@
-//! Types of the Rust and the C++ library around one value: atomics, cells, padding, buffers. `done` is `AtomicU64 { v: UnsafeCell { value } }`; the
-//! source says `done`.
+//! Types of the Rust and the C++ library around one value: atomics, cells, padding, buffers. `done` is `AtomicU64 { v:
+//! UnsafeCell { value } }`; the source says `done`.
 
 use tussle_model::{Aggregate, MemberRole, TypeTable};
 

@@ -274,9 +274,6 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
         }
         found => found?,
     };
-    if let Some(rule) = made::rule(request.dir, &file) {
-        return Err(FixError::Made { file: file.display().to_string(), rule });
-    }
     if let Some(edits) = of_variable(request, sources.text(&file)) {
         return patched_tree(&Request { edits: &edits, ..*request }, announce);
     }

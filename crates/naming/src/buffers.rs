@@ -8,8 +8,8 @@ use tussle_model::{Member, Type, TypeId, TypeTable};
 /// Templates of libstdc++ whose first argument is the type of the value (`ext/aligned_buffer.h`).
 const BUFFERS: [&str; 2] = ["__gnu_cxx::__aligned_buffer<", "__gnu_cxx::__aligned_membuf<"];
 
-/// Gives each such buffer its value as the only member, where the table has the type and it is as large. `names` are the
-/// spellings of the table's types.
+/// Gives each such buffer its value as the only member, where the table has the type and it is as large. `names` are
+/// the spellings of the table's types.
 pub(crate) fn fill(types: &mut TypeTable, names: &HashMap<String, Vec<TypeId>>) {
     let found: Vec<(TypeId, TypeId)> = types
         .aggregates()

@@ -63,7 +63,8 @@ pub(super) fn parameter_type(name: &str, index: usize, files: &[(&str, &str)]) -
     })
 }
 
-/// What `of` tells of the parameter that is a pointer, in the first declaration of the function `name` of which it does.
+/// What `of` tells of the parameter that is a pointer, in the first declaration of the function `name` where it tells
+/// anything.
 fn parameter<R>(
     name: &str,
     index: usize,

@@ -1,5 +1,5 @@
-//! Plain pointers in which the sources keep the addresses of objects, or memory of files: members and variables, and the
-//! functions that give them back.
+//! Plain pointers in which the sources keep the addresses of objects, or memory of files: members and variables, and
+//! the functions that give them back.
 
 use std::collections::BTreeSet;
 
@@ -258,7 +258,8 @@ mod tests {
         assert!(refused("const void *v = &g; show(v);", &[show]));
         assert!(!refused("show((const void *)&g);", &[other]));
         let handle = "extern struct gauge g;\nconst void *handle(int n) { return &g; }\n";
-        let caller = "struct pub { unsigned long a; volatile unsigned long b; };\nvoid f(void) { const struct pub *p = handle(1); use(p->b); }\n";
+        let caller = "struct pub { unsigned long a; volatile unsigned long b; };\n\
+            void f(void) { const struct pub *p = handle(1); use(p->b); }\n";
         assert!(refused("", &[handle, caller]));
     }
 
@@ -307,7 +308,8 @@ mod tests {
         let own = "struct gauge { long in; long out; };\nstruct gauge the_gauge;\nvoid f(void) { the_gauge.in++; }\n";
         let show = |name: &str| {
             format!(
-                "struct view {{ long a, b; }};\nvoid show(void) {{ struct view *v = dlsym(0, \"{name}\"); use(v->b); }}\n"
+                "struct view {{ long a, b; }};\n\
+                 void show(void) {{ struct view *v = dlsym(0, \"{name}\"); use(v->b); }}\n"
             )
         };
         let edits = ["align:out=64".parse::<Edit>().unwrap()];

@@ -33,7 +33,8 @@ impl Patched {
     }
 }
 
-/// By how much all objects alive at once grow, bytes; exact where the layout rules gave the size that the compiler made.
+/// By how much all objects alive at once grow, bytes; exact where the layout rules gave the size that the compiler
+/// made.
 /// Elsewhere (a type around a field, where the compiler orders fields) it is what the structs grow by, at least: what
 /// holds them may be rounded up.
 pub fn live_growth(patched: &Patched, bill: &Advice) -> (i64, bool) {

@@ -187,13 +187,22 @@ impl Sources {
         users.chain([file.to_path_buf()]).collect()
     }
 
-    /// The file that defines `name`: the one that the debug information names if it is here, else the only one.
+    /// The file that defines `name`: the one that the debug information names if it is here, else the only one. Not one
+    /// that the build makes.
     pub(super) fn definition(
         &self,
         dir: &Path,
         name: &str,
         decl: Option<&SourceLoc>,
     ) -> Result<PathBuf, FixError> {
+        let file = self.defining(dir, name, decl)?;
+        match super::made::rule(dir, &file) {
+            Some(rule) => Err(FixError::Made { file: file.display().to_string(), rule }),
+            None => Ok(file),
+        }
+    }
+
+    fn defining(&self, dir: &Path, name: &str, decl: Option<&SourceLoc>) -> Result<PathBuf, FixError> {
         let bare = bare_name(name);
         if let Some(path) =
             decl.and_then(|d| self.resolve(dir, &d.file)).filter(|p| defines(self.text(p), bare))
