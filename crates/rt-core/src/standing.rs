@@ -11,7 +11,8 @@
 //! have been let go, and counts as at work; unless those who wait there mostly wait again after a change, since it was
 //! for somebody else.
 
-use crate::processes;
+use crate::channels;
+use crate::processes::{self, is_key};
 use crate::sync;
 use crate::thread::{Entered, now, round};
 use crate::waits;
@@ -84,6 +85,8 @@ struct Standing {
     with_success: AtomicU64,
     /// Its accesses before it began to wait, or changed something, since the latest border.
     done: AtomicU64,
+    /// The signals that it waits for (bit 0 for signal 1).
+    signals: AtomicU64,
 }
 
 static ALL: [Standing; THREADS] = [const {
@@ -101,6 +104,7 @@ static ALL: [Standing; THREADS] = [const {
         in_vain: AtomicU64::new(0),
         with_success: AtomicU64::new(0),
         done: AtomicU64::new(0),
+        signals: AtomicU64::new(0),
     }
 }; THREADS];
 /// Places ever used.
@@ -246,20 +250,53 @@ pub fn reset_after_fork() {
 
 /// The calling thread waits for what is at an address: it saw the same again.
 pub fn waits(entered: &Entered, addr: u64) {
-    wait(entered, addr, false);
+    wait(entered, addr, false, 0);
 }
 
 /// The same by a call, so that nobody has to guess.
 pub fn waits_in_call(entered: &Entered, addr: u64) {
-    wait(entered, addr, true);
+    wait(entered, addr, true, 0);
 }
 
-fn wait(entered: &Entered, addr: u64, calls: bool) {
+/// The same for the first of several signals.
+pub fn waits_for_signals(entered: &Entered, addr: u64, mask: u64) {
+    wait(entered, addr, true, mask);
+}
+
+/// The calling thread waits for what nobody of the program sends: it counts as at work.
+pub fn waits_for_others(entered: &Entered) {
+    // SAFETY: the thread's own state.
+    unsafe { own(entered.live()).into_iter().for_each(|s| s.state.store(WORKS, Release)) }
+}
+
+/// A thread waits in a channel.
+pub fn is_any_at_channel() -> bool {
+    places().iter().any(|s| s.state.load(Relaxed) == WAITS && is_key(s.at.load(Relaxed)))
+}
+
+/// A thread waits at an address.
+pub fn is_any_at(addr: u64) -> bool {
+    places().iter().any(|s| is_at(s, WAITS, addr))
+}
+
+/// Where a thread waits for a signal, this thread or any.
+pub fn waits_for(tid: Option<u32>, signal: u32) -> Option<u64> {
+    let wanted = |s: &&Standing| {
+        let waits = s.state.load(Acquire) == WAITS && s.signals.load(Relaxed) >> (signal - 1) & 1 != 0;
+        // SAFETY: states and what describes threads stay in the mapping.
+        let number = |t: *mut Live| unsafe { (*((*t).info_at as *const ThreadInfo)).tid };
+        waits && s.thread().is_some_and(|t| tid.is_none_or(|tid| tid == number(t)))
+    };
+    places().iter().find(wanted).map(|s| s.at.load(Relaxed))
+}
+
+fn wait(entered: &Entered, addr: u64, calls: bool, signals: u64) {
     // SAFETY: the thread's own state.
     unsafe {
         let t = entered.live();
         let Some(s) = own(t) else { return };
         s.calls.store(calls as u64, Relaxed);
+        s.signals.store(signals, Relaxed);
         if s.state.load(Relaxed) == WAITS {
             s.at.store(addr, Relaxed);
             return;
@@ -452,7 +489,9 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             _ => false,
         };
         let looks_only = s.looks_only.load(Relaxed) != 0 && s.calls.load(Relaxed) == 0;
-        if !may_wait || looks_only || !is_idle(live) {
+        // Where nobody of this process sends, what comes does so when others want.
+        let foreign = is_key(at) && at != addr && !channels::sent(at) && s.state.load(Relaxed) != NEW;
+        if !may_wait || looks_only || foreign || !is_idle(live) {
             return None;
         }
         // Who waits for another word stays there; what the others come to wait for is not known yet.

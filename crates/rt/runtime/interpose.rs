@@ -64,6 +64,7 @@ pub unsafe fn resolve() {
         }
         crate::c11::resolve();
         crate::caller::resolve();
+        crate::channels::resolve();
         crate::children::resolve();
         crate::contexts::resolve();
         crate::exec::resolve();
