@@ -169,7 +169,7 @@ pub fn goes_on(entered: &Entered, key: u64) {
 #[inline(always)]
 pub unsafe fn may_send(t: *mut Live) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { worked(t) || standing::is_any_at_channel() }
+    unsafe { worked(t) || TOLD.load(Relaxed) != 0 || standing::is_any_at_channel() }
 }
 
 /// # Safety
@@ -233,8 +233,22 @@ fn send(entered: &Entered, at: u64, key: u64) {
         return;
     }
     // SAFETY: the thread's own state.
-    if unsafe { worked(entered.live()) } {
-        tell(entered, key);
+    unsafe {
+        if worked(entered.live()) {
+            tell(entered, key);
+        } else if standing::has_stepped(entered.live()) {
+            first(entered, key);
+        }
+    }
+}
+
+/// After a step that is long enough, to whom nobody knows: if a thread of this process is the first that ever receives
+/// from this channel, it was on its way there.
+fn first(entered: &Entered, key: u64) {
+    let s = slot(entered, key);
+    if s.waited.load(Relaxed) == 0 && s.seq.load(Relaxed) == 0 {
+        s.waited.store(sync::settle(entered), Release);
+        TOLD.store(1, Relaxed);
     }
 }
 
@@ -270,7 +284,10 @@ pub fn receives(entered: &Entered, channel: Channel) {
 }
 
 fn hear(entered: &Entered, key: u64) {
-    sync::join(entered, round(slot(entered, key).seq.load(Acquire)));
+    let s = slot(entered, key);
+    let first = if AWAITED.has(key) { 0 } else { s.waited.load(Acquire) };
+    AWAITED.add(key);
+    sync::join(entered, round(s.seq.load(Acquire).max(first)));
 }
 
 /// A signal was received by waiting for it.

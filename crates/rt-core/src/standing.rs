@@ -111,6 +111,8 @@ static ALL: [Standing; THREADS] = [const {
 static PLACES: AtomicU32 = AtomicU32::new(0);
 /// Threads that found no place.
 static WITHOUT: AtomicU32 = AtomicU32::new(0);
+/// Threads that were created and have not begun.
+static UNBORN: AtomicU32 = AtomicU32::new(0);
 /// Changes of what threads wait for, so far.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 /// Clock of the latest border: whatever is done now comes after it.
@@ -161,6 +163,11 @@ pub unsafe fn begin(t: *mut Live) {
         }
     }
     WITHOUT.fetch_add(1, Relaxed);
+}
+
+/// A thread was created, or (`by` -1) has begun, or was not created after all.
+pub fn unborn(by: i32) {
+    let _ = UNBORN.fetch_update(AcqRel, Relaxed, |n| Some(n.saturating_add_signed(by)));
 }
 
 /// The calling thread creates another one, or leaves a barrier.
@@ -224,6 +231,7 @@ unsafe fn first(t: *mut Live) {
             && s.state.compare_exchange(NEW, WORKS, AcqRel, Relaxed).is_ok()
         {
             sync::advance(t, BORDER.load(Acquire));
+            s.mark.store(now(t), Relaxed);
         }
     }
 }
@@ -245,6 +253,7 @@ pub fn reset_after_fork() {
     ALL.iter().for_each(|s| s.live.store(0, Relaxed));
     PLACES.store(0, Relaxed);
     WITHOUT.store(0, Relaxed);
+    UNBORN.store(0, Relaxed);
     CREATED.store(0, Relaxed);
 }
 
@@ -269,9 +278,9 @@ pub fn waits_for_others(entered: &Entered) {
     unsafe { own(entered.live()).into_iter().for_each(|s| s.state.store(WORKS, Release)) }
 }
 
-/// A thread waits in a channel.
+/// What some thread waited for last came through a channel.
 pub fn is_any_at_channel() -> bool {
-    places().iter().any(|s| s.state.load(Relaxed) == WAITS && is_key(s.at.load(Relaxed)))
+    places().iter().any(|s| is_key(s.at.load(Relaxed)))
 }
 
 /// A thread waits at an address.
@@ -470,7 +479,8 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
     }
-    let (mut latest, mut awaited) = (0, false);
+    // Who has not even begun will come after this, and perhaps for this.
+    let (mut latest, mut awaited) = (0, by == By::Call && UNBORN.load(Relaxed) != 0);
     for s in places().iter().filter(|s| !core::ptr::eq(*s, me)) {
         let Some(live) = s.thread() else { continue };
         let at = s.at.load(Relaxed);
@@ -482,6 +492,8 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             // An exchange may count who has arrived or ended: whoever is new is just late then.
             NEW => by != By::Exchange && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
             _ if !still => false,
+            // It has begun, and come to nothing yet.
+            WORKS if at == 0 => by == By::Call && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
             LET_GO => (matches!(by, By::Store | By::Return) && waited && at == addr) || mostly_in_vain(s),
             POSTED if at != 0 => true,
@@ -516,6 +528,15 @@ unsafe fn done(t: *mut Live) -> u64 {
     const LINES_MAX: u32 = 48;
     // SAFETY: the thread's own cells.
     unsafe { now(t).saturating_sub((*t).step_vt) + of_lines(t, LINES_MAX, &|_| true).unwrap_or(STEP_MIN) }
+}
+
+/// Since its clock was last joined with another one, the calling thread has done more than a transfer is worth.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub unsafe fn has_stepped(t: *mut Live) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { done(t) >= STEP_MIN }
 }
 
 /// The thread has done nothing but look since its table was emptied last, which all do that begin to wait or change

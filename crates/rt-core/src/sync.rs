@@ -204,6 +204,19 @@ pub fn join(entered: &Entered, vt: u64) {
     }
 }
 
+/// The same where the thread goes on with what it was at: what it has done so far is news to others still.
+pub(crate) fn join_at_work(entered: &Entered, vt: u64) {
+    // SAFETY: the thread's own cells.
+    unsafe {
+        let t = entered.live();
+        let before = settle(entered);
+        let (since, step) = ((*t).sync_vt, (*t).step_vt);
+        join(entered, vt);
+        let by = now(t) - before;
+        ((*t).sync_vt, (*t).step_vt) = (since + by, step + by);
+    }
+}
+
 /// The same where that is no time for which locks were held.
 pub(crate) fn join_holding(entered: &Entered, vt: u64) {
     // SAFETY: the state is the calling thread's, and has HELD places.

@@ -403,8 +403,14 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             return;
         }
         let taking = from.is_some_and(|from| is_free(s, from)) && may_be_lock(s);
-        if taking || is_lock(s) || cell(addr).load(Relaxed) != POLLED {
+        if taking || is_lock(s) {
             return;
+        }
+        if cell(addr).load(Relaxed) != POLLED {
+            // Who will look is still on the way.
+            return if from.is_none() {
+                tell(entered, addr, None, to)
+            };
         }
         let last = ring(s, CHANGED).fetch_max(now(t), AcqRel);
         let before = ring(s, CHANGES).fetch_add(1, Relaxed);
