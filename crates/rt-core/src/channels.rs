@@ -13,7 +13,7 @@ use crate::standing::{self, By};
 use crate::sync::{self, Slot};
 use crate::thread::{ALIVE, Entered, now, round};
 use crate::wire::*;
-use crate::{lockfree, sys, thread};
+use crate::{lockfree, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// What names a channel.
@@ -29,8 +29,36 @@ pub enum Channel {
     Zero(i32, u16),
     /// Messages of a type in a System V queue; 0 for any.
     Messages(i32, i64),
-    /// A signal to a thread or process.
-    Signal(u32, u32),
+    /// A signal.
+    Signal(To, u32),
+}
+
+/// Who gets a signal.
+#[derive(Clone, Copy)]
+pub enum To {
+    /// The thread of this process with this pointer, which may not have begun yet.
+    Pointer(u64),
+    /// The thread with this number.
+    Thread(u32),
+    /// Any thread of a process.
+    Process(u32),
+}
+
+impl To {
+    fn number(self) -> u64 {
+        match self {
+            To::Pointer(pointer) => mix(pointer) ^ u64::from(sys::getpid()),
+            To::Thread(id) | To::Process(id) => id.into(),
+        }
+    }
+    /// The calling thread's state is one that this means.
+    fn means(self, info: &ThreadInfo) -> bool {
+        match self {
+            To::Pointer(pointer) => info.tp == pointer,
+            To::Thread(id) => info.tid == id,
+            To::Process(id) => id == sys::getpid(),
+        }
+    }
 }
 
 const SEMAPHORE: u64 = 1;
@@ -55,7 +83,7 @@ impl Channel {
             Channel::Semaphore(id, number) => key_of(SEMAPHORE, id as u64, number.into()),
             Channel::Zero(id, number) => key_of(ZERO, id as u64, number.into()),
             Channel::Messages(id, kind) => key_of(MESSAGES, id as u64, kind as u64),
-            Channel::Signal(to, signal) => key_of(SIGNAL, to.into(), signal.into()),
+            Channel::Signal(to, signal) => key_of(SIGNAL, to.number(), signal.into()),
         })
     }
 }
@@ -203,22 +231,14 @@ pub fn sends_message(entered: &Entered, id: i32, kind: i64) {
     }
 }
 
-/// Before a signal is sent to a thread, or to any of a process.
-pub fn signals(entered: &Entered, to: u32, is_thread: bool, signal: u32) {
+/// Before a signal is sent.
+pub fn signals(entered: &Entered, to: To, signal: u32) {
     // SAFETY: the thread's own state.
-    if !(1..=64).contains(&signal) || !unsafe { may_send(entered.live()) } {
-        return;
+    if (1..=64).contains(&signal) && unsafe { may_send(entered.live()) } {
+        let key = key_of(SIGNAL, to.number(), signal.into());
+        let waiter = standing::waits_for(signal, &|info| to.means(info));
+        send(entered, waiter.unwrap_or(key), key);
     }
-    let key = key_of(SIGNAL, to.into(), signal.into());
-    let own = is_thread || to == sys::getpid();
-    let waiter = if own { standing::waits_for(is_thread.then_some(to), signal) } else { None };
-    send(entered, waiter.unwrap_or(key), key);
-}
-
-/// The number of the thread with this pointer.
-pub fn thread_number(pointer: u64) -> Option<u32> {
-    // SAFETY: threads in the list stay in the mapping.
-    unsafe { thread::latest_of(pointer).map(|info| (*info).tid) }
 }
 
 /// `at` is where a thread of this process waits, if one does; the clock is left at `key`.
@@ -242,12 +262,15 @@ fn send(entered: &Entered, at: u64, key: u64) {
     }
 }
 
+/// In a slot's `waited`: somebody has received from the channel.
+const HEARD: u64 = u64::MAX;
+
 /// After a step that is long enough, to whom nobody knows: if a thread of this process is the first that ever receives
 /// from this channel, it was on its way there.
 fn first(entered: &Entered, key: u64) {
     let s = slot(entered, key);
-    if s.waited.load(Relaxed) == 0 && s.seq.load(Relaxed) == 0 {
-        s.waited.store(sync::settle(entered), Release);
+    if s.waited.load(Relaxed) == 0 {
+        let _ = s.waited.compare_exchange(0, sync::settle(entered), AcqRel, Relaxed);
         TOLD.store(1, Relaxed);
     }
 }
@@ -285,7 +308,7 @@ pub fn receives(entered: &Entered, channel: Channel) {
 
 fn hear(entered: &Entered, key: u64) {
     let s = slot(entered, key);
-    let first = if AWAITED.has(key) { 0 } else { s.waited.load(Acquire) };
+    let first = Some(s.waited.swap(HEARD, AcqRel)).filter(|&vt| vt != HEARD).unwrap_or(0);
     AWAITED.add(key);
     sync::join(entered, round(s.seq.load(Acquire).max(first)));
 }
@@ -293,8 +316,10 @@ fn hear(entered: &Entered, key: u64) {
 /// A signal was received by waiting for it.
 pub fn receives_signal(entered: &Entered, signal: u32) {
     if !is_quiet() && (1..=64).contains(&signal) {
-        for to in [sys::gettid(), sys::getpid()] {
-            hear(entered, key_of(SIGNAL, to.into(), signal.into()));
+        // SAFETY: the thread's own description.
+        let pointer = unsafe { (*((*entered.live()).info_at as *const ThreadInfo)).tp };
+        for to in [To::Pointer(pointer), To::Thread(sys::gettid()), To::Process(sys::getpid())] {
+            hear(entered, key_of(SIGNAL, to.number(), signal.into()));
         }
     }
 }

@@ -288,15 +288,16 @@ pub fn is_any_at(addr: u64) -> bool {
     places().iter().any(|s| is_at(s, WAITS, addr))
 }
 
-/// Where a thread waits for a signal, this thread or any.
-pub fn waits_for(tid: Option<u32>, signal: u32) -> Option<u64> {
+/// Where a thread that is meant waits for a signal, or did last.
+pub(crate) fn waits_for(signal: u32, meant: &dyn Fn(&ThreadInfo) -> bool) -> Option<u64> {
     let wanted = |s: &&Standing| {
-        let waits = s.state.load(Acquire) == WAITS && s.signals.load(Relaxed) >> (signal - 1) & 1 != 0;
+        let waits = is_key(s.at.load(Relaxed)) && s.signals.load(Relaxed) >> (signal - 1) & 1 != 0;
         // SAFETY: states and what describes threads stay in the mapping.
-        let number = |t: *mut Live| unsafe { (*((*t).info_at as *const ThreadInfo)).tid };
-        waits && s.thread().is_some_and(|t| tid.is_none_or(|tid| tid == number(t)))
+        waits && s.thread().is_some_and(|t| meant(unsafe { &*((*t).info_at as *const ThreadInfo) }))
     };
-    places().iter().find(wanted).map(|s| s.at.load(Relaxed))
+    let all = || places().iter().filter(wanted);
+    let now = all().find(|s| s.state.load(Acquire) == WAITS);
+    now.or_else(|| all().next()).map(|s| s.at.load(Relaxed))
 }
 
 fn wait(entered: &Entered, addr: u64, calls: bool, signals: u64) {

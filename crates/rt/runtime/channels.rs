@@ -3,7 +3,7 @@
 
 use crate::arch::{alias, stub};
 use crate::arena::recording;
-use crate::events::channels::{self, Channel};
+use crate::events::channels::{self, Channel, To};
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
 use crate::sys::peek;
@@ -303,10 +303,10 @@ queues! {
     tussle_mq_timedsend, MQ_TIMEDSEND, tussle_mq_timedreceive, MQ_TIMEDRECEIVE, (t: P);
 }
 
-/// Before a thread is sent a signal.
-fn signals_thread(thread: u64, signal: c_int) {
-    if signal > 0 && recording() && let Some(to) = channels::thread_number(thread) {
-        channels::signals(to, true, signal as u32);
+/// Before a signal is sent; 0 only asks whether that may be done.
+fn signals(to: To, signal: c_int) {
+    if signal > 0 {
+        channels::signals(to, signal as u32);
     }
 }
 
@@ -314,7 +314,7 @@ fn signals_thread(thread: u64, signal: c_int) {
 /// As `pthread_kill`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_kill(thread: u64, signal: c_int) -> c_int {
-    signals_thread(thread, signal);
+    signals(To::Pointer(thread), signal);
     // SAFETY: the arguments go on as they came.
     unsafe { call!(PTHREAD_KILL, (thread => u64, signal => c_int) -> c_int) }
 }
@@ -323,7 +323,7 @@ pub unsafe extern "C" fn tussle_pthread_kill(thread: u64, signal: c_int) -> c_in
 /// As `pthread_sigqueue`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_pthread_sigqueue(thread: u64, signal: c_int, value: u64) -> c_int {
-    signals_thread(thread, signal);
+    signals(To::Pointer(thread), signal);
     // SAFETY: the arguments go on as they came.
     unsafe { call!(PTHREAD_SIGQUEUE, (thread => u64, signal => c_int, value => u64) -> c_int) }
 }
@@ -332,17 +332,15 @@ pub unsafe extern "C" fn tussle_pthread_sigqueue(thread: u64, signal: c_int, val
 /// As `tgkill`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int {
-    if signal > 0 {
-        channels::signals(thread as u32, true, signal as u32);
-    }
+    signals(To::Thread(thread as u32), signal);
     // SAFETY: the arguments go on as they came.
     unsafe { call!(TGKILL, (process => c_int, thread => c_int, signal => c_int) -> c_int) }
 }
 
 /// Before a process is sent a signal; groups are left out.
 fn signals_process(process: c_int, signal: c_int) {
-    if process > 0 && signal > 0 {
-        channels::signals(process as u32, false, signal as u32);
+    if process > 0 {
+        signals(To::Process(process as u32), signal);
     }
 }
 

@@ -279,7 +279,7 @@ pub mod channels {
     use crate::arch::current;
     use crate::arena::recording;
     use crate::thread::enter;
-    pub use tussle_rt_core::channels::Channel;
+    pub use tussle_rt_core::channels::{Channel, To};
     use tussle_rt_core::channels as core;
 
     /// Functions that enter the recorder only if others may wait for what the calling thread sends, or it worked long.
@@ -299,8 +299,8 @@ pub mod channels {
         sends(channel: Channel);
         /// Before a message of a type is put into a System V queue.
         sends_message(id: i32, kind: i64);
-        /// Before a signal is sent to a thread, or to any of a process.
-        signals(to: u32, is_thread: bool, signal: u32);
+        /// Before a signal is sent.
+        signals(to: To, signal: u32);
     }
 
     /// Functions that enter the recorder only if there are others to wait for.
@@ -358,11 +358,6 @@ pub mod channels {
         if recording() && let Some(_inside) = enter() {
             tussle_rt_core::descriptors::paired(fds)
         }
-    }
-
-    /// The number of the thread with this pointer.
-    pub fn thread_number(pointer: u64) -> Option<u32> {
-        if recording() && let Some(_inside) = enter() { core::thread_number(pointer) } else { None }
     }
 }
 
