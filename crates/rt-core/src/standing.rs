@@ -451,6 +451,8 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             true => let_go(addr),
             false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
         }
+        // Who sends on and on, and has never waited for anything, has work left.
+        let eager = is_key(addr) && me.at.load(Relaxed) == 0 && done(t) >= STEP_MIN;
         me.done.fetch_max(done(t), Relaxed);
         let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
         let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
@@ -460,9 +462,10 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             sync::join_holding(entered, vt);
         });
         me.vt.store(now(t), Relaxed);
-        me.mark.store(now(t), Relaxed);
+        me.mark.store(if eager { 0 } else { now(t) }, Relaxed);
         me.change.store(CHANGES.fetch_add(1, AcqRel) + 1, Relaxed);
         let state = match by {
+            _ if eager => WORKS,
             By::Store => CHANGED,
             // It may have taken what it will work with.
             By::Exchange | By::Return => WORKS,

@@ -408,9 +408,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         }
         if cell(addr).load(Relaxed) != POLLED {
             // Who will look is still on the way.
-            return if from.is_none() {
-                tell(entered, addr, None, to)
-            };
+            return from.map_or_else(|| tell(entered, addr, None, to), |_| ());
         }
         let last = ring(s, CHANGED).fetch_max(now(t), AcqRel);
         let before = ring(s, CHANGES).fetch_add(1, Relaxed);
@@ -560,11 +558,6 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     } else if how != How::Counts {
         mark(s, (from, to), me);
     }
-}
-
-/// The word is a lock: who sleeps there waits for nothing but its turn.
-pub(crate) fn takes_turns(addr: u64) -> bool {
-    sync::known(addr).is_some_and(is_lock)
 }
 
 /// The calling thread has looked at the word, and at none since that takes its place.
