@@ -310,6 +310,7 @@ fn hear(entered: &Entered, key: u64) {
     let s = slot(entered, key);
     let first = Some(s.waited.swap(HEARD, AcqRel)).filter(|&vt| vt != HEARD).unwrap_or(0);
     AWAITED.add(key);
+    standing::received(entered, key);
     sync::join(entered, round(s.seq.load(Acquire).max(first)));
 }
 

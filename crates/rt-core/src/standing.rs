@@ -34,6 +34,9 @@ const IDLE_LINES_MAX: u32 = 8;
 /// Who has done nothing yet after so many changes is late, and may have to do what others do at once.
 const NEW_MAX: u64 = 8;
 
+/// Who has sent so often and waited for nothing has work left.
+const SENDS_MAX: u64 = 2;
+
 /// At work.
 const WORKS: u64 = 0;
 /// Waits for what is at an address.
@@ -87,6 +90,8 @@ struct Standing {
     done: AtomicU64,
     /// The signals that it waits for (bit 0 for signal 1).
     signals: AtomicU64,
+    /// How often it sent something before it ever waited.
+    sent: AtomicU64,
 }
 
 static ALL: [Standing; THREADS] = [const {
@@ -105,6 +110,7 @@ static ALL: [Standing; THREADS] = [const {
         with_success: AtomicU64::new(0),
         done: AtomicU64::new(0),
         signals: AtomicU64::new(0),
+        sent: AtomicU64::new(0),
     }
 }; THREADS];
 /// Places ever used.
@@ -151,7 +157,7 @@ pub unsafe fn begin(t: *mut Live) {
         for (k, s) in ALL.iter().enumerate() {
             if s.live.compare_exchange(0, t as u64, AcqRel, Relaxed).is_ok() {
                 s.vt.store(now(t), Relaxed);
-                for x in [&s.at, &s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
+                for x in [&s.at, &s.sent, &s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
                     x.store(0, Relaxed);
                 }
                 (*t).standing = k as u32 + 1;
@@ -276,6 +282,14 @@ pub fn waits_for_signals(entered: &Entered, addr: u64, mask: u64) {
 pub fn waits_for_others(entered: &Entered) {
     // SAFETY: the thread's own state.
     unsafe { own(entered.live()).into_iter().for_each(|s| s.state.store(WORKS, Release)) }
+}
+
+/// The calling thread has received something that it did not have to wait for.
+pub fn received(entered: &Entered, addr: u64) {
+    // SAFETY: the thread's own state.
+    if let Some(s) = unsafe { own(entered.live()) } {
+        let _ = s.at.compare_exchange(0, addr, Relaxed, Relaxed);
+    }
 }
 
 /// What some thread waited for last came through a channel.
@@ -452,7 +466,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
         }
         // Who sends on and on, and has never waited for anything, has work left.
-        let eager = is_key(addr) && me.at.load(Relaxed) == 0 && done(t) >= STEP_MIN;
+        let eager = is_key(addr) && me.at.load(Relaxed) == 0 && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
         me.done.fetch_max(done(t), Relaxed);
         let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
         let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
