@@ -4,6 +4,7 @@
 
 use crate::locks;
 use crate::sections;
+use crate::sleepers;
 use crate::sync::{self, HOLD_MIN, Slot};
 use crate::thread::{Entered, now, round};
 use crate::waits::{self, LOCKED_MIN};
@@ -72,7 +73,7 @@ pub(crate) unsafe fn end(t: *mut Live) {
         for k in 0..LOOKS {
             let [word, ended] = core::mem::take(&mut *(&raw mut (*t).early[0]).add(k));
             // What `guards` knows of a word is beside it.
-            if ended != 0 && [0, 1].into_iter().any(|beside| waits::takes_turns(word + beside)) {
+            if ended != 0 && [0, 1].into_iter().any(|beside| sleepers::takes_turns(word + beside)) {
                 sections::unseen(t, word, false, ended);
             }
         }
@@ -83,5 +84,5 @@ pub(crate) unsafe fn end(t: *mut Live) {
 /// The word was taken for a lock, and was none; nor is it one of another kind.
 fn was_refuted(addr: u64) -> bool {
     let is_none = |s: &'static Slot| !waits::may_be_lock(s) && waits::releases(s).load(Relaxed) >= LOCKED_MIN;
-    sync::known(addr).is_some_and(is_none) && !waits::takes_turns(addr + 1)
+    sync::known(addr).is_some_and(is_none) && !sleepers::takes_turns(addr + 1)
 }

@@ -25,8 +25,10 @@ pub mod arch;
 pub mod arena;
 mod borders;
 pub mod callers;
+pub mod channels;
 pub mod code;
 pub mod counting;
+pub mod descriptors;
 pub mod detached;
 mod early;
 #[allow(missing_docs)]

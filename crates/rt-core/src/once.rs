@@ -32,7 +32,7 @@ pub fn ends(entered: &Entered, addr: u64) {
         let vt = round(vt);
         s.ring[DONE].store(vt, Release);
         waits::told(entered, addr, vt);
-        sync::join(entered, vt);
+        sync::join_at_work(entered, vt);
     }
 }
 

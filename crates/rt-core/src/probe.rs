@@ -64,7 +64,7 @@ fn try_all() {
     // A child that is killed leaves no file.
     // SAFETY: the kernel reads two numbers of ours.
     unsafe { call(SYS_prlimit64, 0, RLIMIT_CORE, &raw const none as usize, 0, 0, 0) };
-    const ALL: [usize; 23] = [
+    const ALL: [usize; 27] = [
         SYS_open,
         SYS_close,
         SYS_read,
@@ -88,6 +88,10 @@ fn try_all() {
         SYS_openat,
         SYS_wait4,
         SYS_getrusage,
+        SYS_fstat,
+        SYS_poll,
+        SYS_fcntl,
+        SYS_rt_sigpending,
     ];
     for n in ALL {
         // SAFETY: no address is valid, no descriptor is open, no process has the number.

@@ -1,6 +1,7 @@
 //! Synchronisation between processes: which memory is shared, the table of its locks and polled words, which all
 //! processes of a recording map, and the clocks of processes that ended or began another program.
 
+use crate::descriptors::about;
 use crate::sync::Slot;
 use crate::sys::*;
 use crate::thread::round;
@@ -88,7 +89,7 @@ pub fn unmapped(start: u64) {
 }
 
 /// Mixes the bits of a number (the finaliser of SplitMix64, Steele et al. 2014).
-fn mix(n: u64) -> u64 {
+pub(crate) fn mix(n: u64) -> u64 {
     let x = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
@@ -97,11 +98,7 @@ fn mix(n: u64) -> u64 {
 fn identity(start: u64, memory: &Memory) -> Option<u64> {
     match *memory {
         Memory::File(fd, offset) => {
-            // Of `struct stat`, device and inode come first.
-            let mut stat = [0u64; 32];
-            // SAFETY: the kernel writes 144 bytes.
-            let r = unsafe { call3(SYS_fstat, fd as usize, stat.as_mut_ptr() as usize, 0) };
-            (r == 0).then(|| mix(mix(stat[0]) ^ stat[1]).wrapping_add(offset))
+            about(fd).map(|(device, inode, _)| mix(mix(device) ^ inode).wrapping_add(offset))
         }
         Memory::Segment(id) => Some(mix(mix(u64::from(id)) ^ 1 << 40)),
         Memory::Anonymous => {
@@ -135,34 +132,25 @@ fn common() -> Option<&'static Common> {
     unsafe { at.as_ref() }
 }
 
-/// Threads of this process that wrote to pipes after long work.
-static TOLD: AtomicU32 = AtomicU32::new(0);
-
-/// Something was written to a pipe after long work.
-pub(crate) fn told() {
-    TOLD.store(1, Relaxed);
+/// What names the file, or its like, behind a descriptor.
+pub(crate) fn inode(fd: i32) -> Option<u64> {
+    about(fd).map(|(device, inode, _)| names(mix(mix(device) ^ inode)))
 }
 
-/// What names the pipe or event counter behind a descriptor; `None` for files, sockets and all else.
-pub(crate) fn channel(fd: i32) -> Option<u64> {
-    const MODE: usize = 3;
-    const FORMAT: u64 = 0o170000;
-    const FIFO: u64 = 0o010000;
-    let mut stat = [0u64; 32];
-    // SAFETY: the kernel writes 144 bytes.
-    let r = unsafe { call3(SYS_fstat, fd as usize, stat.as_mut_ptr() as usize, 0) };
-    match stat[MODE] & FORMAT {
-        _ if r != 0 => None,
-        FIFO => Some(mix(mix(stat[0]) ^ stat[1]) | SHARED),
-        // Event counters have no type of file, and all of them one inode.
-        0 => Some(mix(mix(stat[0]) ^ fd as u64) | SHARED),
-        _ => None,
-    }
+/// The key that a number is in all processes.
+pub(crate) fn names(number: u64) -> u64 {
+    number | SHARED
 }
 
-/// The same if somebody may have told something through it.
-pub(crate) fn channel_told(fd: i32) -> Option<u64> {
-    if TOLD.load(Relaxed) == 0 && COMMON.load(Relaxed) == 0 { None } else { channel(fd) }
+/// A key, and no address of the program.
+pub(crate) fn is_key(addr: u64) -> bool {
+    addr & SHARED != 0
+}
+
+/// Some memory is shared with other processes.
+#[inline(always)]
+pub(crate) fn are_common() -> bool {
+    COMMON.load(Relaxed) != 0
 }
 
 /// The slot of a key that all processes have.

@@ -21,9 +21,14 @@ pub fn hands_on(word: u64, expected: u64) -> bool {
     !is_of_lock(expected) || sync::known(word + BEHIND).is_some()
 }
 
+/// The word is a lock: who sleeps there waits for nothing but its turn.
+pub(crate) fn takes_turns(word: u64) -> bool {
+    sync::known(word).is_some_and(waits::is_lock)
+}
+
 /// The calling thread is about to sleep while a word is what it expects; to be told to [`woken`], if anything.
 pub fn sleeps(entered: &Entered, word: u64, expected: u64) -> Option<u64> {
-    let order = hands_on(word, expected) && !waits::takes_turns(word);
+    let order = hands_on(word, expected) && !takes_turns(word);
     order.then(|| sync::cond_wait_begin(entered, word + BEHIND))
 }
 
@@ -34,7 +39,7 @@ pub fn woken(entered: &Entered, word: u64, before: u64, came: bool) {
 
 /// The calling thread is about to wake all who sleep at a word, or one of them.
 pub fn wakes(entered: &Entered, word: u64, all: bool) {
-    if sync::has_waiters(word + BEHIND) && !waits::takes_turns(word) {
+    if sync::has_waiters(word + BEHIND) && !takes_turns(word) {
         sync::cond_wake(entered, word + BEHIND, all);
     }
 }

@@ -11,7 +11,8 @@
 //! have been let go, and counts as at work; unless those who wait there mostly wait again after a change, since it was
 //! for somebody else.
 
-use crate::processes;
+use crate::channels;
+use crate::processes::{self, is_key};
 use crate::sync;
 use crate::thread::{Entered, now, round};
 use crate::waits;
@@ -32,6 +33,9 @@ const IDLE_LINES_MAX: u32 = 8;
 
 /// Who has done nothing yet after so many changes is late, and may have to do what others do at once.
 const NEW_MAX: u64 = 8;
+
+/// Who has sent so often and waited for nothing has work left.
+const SENDS_MAX: u64 = 2;
 
 /// At work.
 const WORKS: u64 = 0;
@@ -84,6 +88,10 @@ struct Standing {
     with_success: AtomicU64,
     /// Its accesses before it began to wait, or changed something, since the latest border.
     done: AtomicU64,
+    /// The signals that it waits for (bit 0 for signal 1).
+    signals: AtomicU64,
+    /// How often it sent something before it ever waited.
+    sent: AtomicU64,
 }
 
 static ALL: [Standing; THREADS] = [const {
@@ -101,12 +109,16 @@ static ALL: [Standing; THREADS] = [const {
         in_vain: AtomicU64::new(0),
         with_success: AtomicU64::new(0),
         done: AtomicU64::new(0),
+        signals: AtomicU64::new(0),
+        sent: AtomicU64::new(0),
     }
 }; THREADS];
 /// Places ever used.
 static PLACES: AtomicU32 = AtomicU32::new(0);
 /// Threads that found no place.
 static WITHOUT: AtomicU32 = AtomicU32::new(0);
+/// Threads that were created and have not begun.
+static UNBORN: AtomicU32 = AtomicU32::new(0);
 /// Changes of what threads wait for, so far.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 /// Clock of the latest border: whatever is done now comes after it.
@@ -145,7 +157,7 @@ pub unsafe fn begin(t: *mut Live) {
         for (k, s) in ALL.iter().enumerate() {
             if s.live.compare_exchange(0, t as u64, AcqRel, Relaxed).is_ok() {
                 s.vt.store(now(t), Relaxed);
-                for x in [&s.at, &s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
+                for x in [&s.at, &s.sent, &s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
                     x.store(0, Relaxed);
                 }
                 (*t).standing = k as u32 + 1;
@@ -157,6 +169,11 @@ pub unsafe fn begin(t: *mut Live) {
         }
     }
     WITHOUT.fetch_add(1, Relaxed);
+}
+
+/// A thread was created, or (`by` -1) has begun, or was not created after all.
+pub fn unborn(by: i32) {
+    let _ = UNBORN.fetch_update(AcqRel, Relaxed, |n| Some(n.saturating_add_signed(by)));
 }
 
 /// The calling thread creates another one, or leaves a barrier.
@@ -220,6 +237,7 @@ unsafe fn first(t: *mut Live) {
             && s.state.compare_exchange(NEW, WORKS, AcqRel, Relaxed).is_ok()
         {
             sync::advance(t, BORDER.load(Acquire));
+            s.mark.store(now(t), Relaxed);
         }
     }
 }
@@ -241,25 +259,68 @@ pub fn reset_after_fork() {
     ALL.iter().for_each(|s| s.live.store(0, Relaxed));
     PLACES.store(0, Relaxed);
     WITHOUT.store(0, Relaxed);
+    UNBORN.store(0, Relaxed);
     CREATED.store(0, Relaxed);
 }
 
 /// The calling thread waits for what is at an address: it saw the same again.
 pub fn waits(entered: &Entered, addr: u64) {
-    wait(entered, addr, false);
+    wait(entered, addr, false, 0);
 }
 
 /// The same by a call, so that nobody has to guess.
 pub fn waits_in_call(entered: &Entered, addr: u64) {
-    wait(entered, addr, true);
+    wait(entered, addr, true, 0);
 }
 
-fn wait(entered: &Entered, addr: u64, calls: bool) {
+/// The same for the first of several signals.
+pub fn waits_for_signals(entered: &Entered, addr: u64, mask: u64) {
+    wait(entered, addr, true, mask);
+}
+
+/// The calling thread waits for what nobody of the program sends: it counts as at work.
+pub fn waits_for_others(entered: &Entered) {
+    // SAFETY: the thread's own state.
+    unsafe { own(entered.live()).into_iter().for_each(|s| s.state.store(WORKS, Release)) }
+}
+
+/// The calling thread has received something that it did not have to wait for.
+pub fn received(entered: &Entered, addr: u64) {
+    // SAFETY: the thread's own state.
+    if let Some(s) = unsafe { own(entered.live()) } {
+        let _ = s.at.compare_exchange(0, addr, Relaxed, Relaxed);
+    }
+}
+
+/// What some thread waited for last came through a channel.
+pub fn is_any_at_channel() -> bool {
+    places().iter().any(|s| is_key(s.at.load(Relaxed)))
+}
+
+/// A thread waits at an address.
+pub fn is_any_at(addr: u64) -> bool {
+    places().iter().any(|s| is_at(s, WAITS, addr))
+}
+
+/// Where a thread that is meant waits for a signal, or did last.
+pub(crate) fn waits_for(signal: u32, meant: &dyn Fn(&ThreadInfo) -> bool) -> Option<u64> {
+    let wanted = |s: &&Standing| {
+        let waits = is_key(s.at.load(Relaxed)) && s.signals.load(Relaxed) >> (signal - 1) & 1 != 0;
+        // SAFETY: states and what describes threads stay in the mapping.
+        waits && s.thread().is_some_and(|t| meant(unsafe { &*((*t).info_at as *const ThreadInfo) }))
+    };
+    let all = || places().iter().filter(wanted);
+    let now = all().find(|s| s.state.load(Acquire) == WAITS);
+    now.or_else(|| all().next()).map(|s| s.at.load(Relaxed))
+}
+
+fn wait(entered: &Entered, addr: u64, calls: bool, signals: u64) {
     // SAFETY: the thread's own state.
     unsafe {
         let t = entered.live();
         let Some(s) = own(t) else { return };
         s.calls.store(calls as u64, Relaxed);
+        s.signals.store(signals, Relaxed);
         if s.state.load(Relaxed) == WAITS {
             s.at.store(addr, Relaxed);
             return;
@@ -404,6 +465,8 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             true => let_go(addr),
             false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
         }
+        // Who sends on and on, and has never waited for anything, has work left.
+        let eager = is_key(addr) && me.at.load(Relaxed) == 0 && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
         me.done.fetch_max(done(t), Relaxed);
         let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
         let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
@@ -413,9 +476,10 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             sync::join_holding(entered, vt);
         });
         me.vt.store(now(t), Relaxed);
-        me.mark.store(now(t), Relaxed);
+        me.mark.store(if eager { 0 } else { now(t) }, Relaxed);
         me.change.store(CHANGES.fetch_add(1, AcqRel) + 1, Relaxed);
         let state = match by {
+            _ if eager => WORKS,
             By::Store => CHANGED,
             // It may have taken what it will work with.
             By::Exchange | By::Return => WORKS,
@@ -433,7 +497,8 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
     }
-    let (mut latest, mut awaited) = (0, false);
+    // Who has not even begun will come after this, and perhaps for this.
+    let (mut latest, mut awaited) = (0, by == By::Call && UNBORN.load(Relaxed) != 0);
     for s in places().iter().filter(|s| !core::ptr::eq(*s, me)) {
         let Some(live) = s.thread() else { continue };
         let at = s.at.load(Relaxed);
@@ -445,6 +510,8 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             // An exchange may count who has arrived or ended: whoever is new is just late then.
             NEW => by != By::Exchange && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
             _ if !still => false,
+            // It has begun, and come to nothing yet.
+            WORKS if at == 0 => by == By::Call && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
             LET_GO => (matches!(by, By::Store | By::Return) && waited && at == addr) || mostly_in_vain(s),
             POSTED if at != 0 => true,
@@ -452,7 +519,9 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             _ => false,
         };
         let looks_only = s.looks_only.load(Relaxed) != 0 && s.calls.load(Relaxed) == 0;
-        if !may_wait || looks_only || !is_idle(live) {
+        // Where nobody of this process sends, what comes does so when others want.
+        let foreign = is_key(at) && at != addr && !channels::sent(at) && s.state.load(Relaxed) != NEW;
+        if !may_wait || looks_only || foreign || !is_idle(live) {
             return None;
         }
         // Who waits for another word stays there; what the others come to wait for is not known yet.
@@ -477,6 +546,15 @@ unsafe fn done(t: *mut Live) -> u64 {
     const LINES_MAX: u32 = 48;
     // SAFETY: the thread's own cells.
     unsafe { now(t).saturating_sub((*t).step_vt) + of_lines(t, LINES_MAX, &|_| true).unwrap_or(STEP_MIN) }
+}
+
+/// Since its clock was last joined with another one, the calling thread has done more than a transfer is worth.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub unsafe fn has_stepped(t: *mut Live) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { done(t) >= STEP_MIN }
 }
 
 /// The thread has done nothing but look since its table was emptied last, which all do that begin to wait or change

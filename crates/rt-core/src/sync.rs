@@ -7,7 +7,7 @@ use crate::standing::{self, By};
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
-use crate::{detached, monitors, processes, record, sampling, sections};
+use crate::{channels, detached, monitors, processes, record, sampling, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -27,7 +27,7 @@ pub(crate) struct Slot {
     b: AtomicU64,
     /// Condition: most waiters at one broadcast. Semaphore: waiters now.
     pub(crate) c: AtomicU64,
-    /// Condition: number of wake-ups sent. Word or pipe: the clock of who told others something last. Latest clock of
+    /// Condition: number of wake-ups sent. Word or channel: the clock of who told others something last. Latest clock of
     /// waiters in `waited`.
     pub(crate) seq: AtomicU64,
     pub(crate) waited: AtomicU64,
@@ -79,6 +79,7 @@ static EVICT: Spin = Spin::new();
 pub fn reset_after_fork() {
     EVICT.reset();
     standing::reset_after_fork();
+    channels::reset_after_fork();
     for s in &TABLE {
         // Waiters of the parent are not here.
         s.c.store(0, Relaxed);
@@ -122,7 +123,7 @@ fn place(addr: u64, k: usize) -> &'static Slot {
 }
 
 /// The slot of what this process has for itself.
-fn own_slot(entered: &Entered, addr: u64) -> &'static Slot {
+pub(crate) fn own_slot(entered: &Entered, addr: u64) -> &'static Slot {
     let get = |k: usize| place(addr, k);
     match lockfree::claim(PROBES, |k| &get(k).addr, addr) {
         Some(k) => get(k),
@@ -200,6 +201,19 @@ pub fn join(entered: &Entered, vt: u64) {
             (*t).step_vt = now(t);
             standing::jumped(t, now(t) - before);
         }
+    }
+}
+
+/// The same where the thread goes on with what it was at: what it has done so far is news to others still.
+pub(crate) fn join_at_work(entered: &Entered, vt: u64) {
+    // SAFETY: the thread's own cells.
+    unsafe {
+        let t = entered.live();
+        let before = settle(entered);
+        let (since, step) = ((*t).sync_vt, (*t).step_vt);
+        join(entered, vt);
+        let by = now(t) - before;
+        ((*t).sync_vt, (*t).step_vt) = (since + by, step + by);
     }
 }
 
@@ -476,36 +490,5 @@ pub fn sem_post(entered: &Entered, addr: u64) {
             advance(t, vt);
         }
         s.ring[POSTED].fetch_max(vt, AcqRel);
-    }
-}
-
-/// Before something is written to a pipe or its like. Who reads it goes on after the writer's work, if that was long.
-pub fn sending(entered: &Entered, fd: i32) {
-    // SAFETY: the caller is inside the recorder: the thread's structures are its own.
-    unsafe {
-        let t = entered.live();
-        if now(t) < (*t).sync_vt + WINDOW_VT / 4 {
-            return;
-        }
-        if let Some(key) = processes::channel(fd) {
-            let vt = settle(entered);
-            let s = processes::slot_of(key).unwrap_or_else(|| own_slot(entered, key));
-            let last = s.ring[LAST_POST].fetch_max(vt, AcqRel);
-            if vt >= last + WINDOW_VT / 4 {
-                // Who writes goes on beside who reads it, not before.
-                let vt = round(vt);
-                advance(t, vt);
-                s.seq.fetch_max(vt, AcqRel);
-                processes::told();
-            }
-        }
-    }
-}
-
-/// Something was read from a pipe or its like.
-pub fn received(entered: &Entered, fd: i32) {
-    if let Some(key) = processes::channel_told(fd) {
-        let s = processes::slot_of(key).unwrap_or_else(|| own_slot(entered, key));
-        join(entered, round(s.seq.load(Acquire)));
     }
 }

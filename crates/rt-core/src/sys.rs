@@ -15,6 +15,9 @@ mod numbers {
     pub const SYS_fstat: usize = 5;
     pub const SYS_read: usize = 0;
     pub const SYS_readv: usize = 19;
+    pub const SYS_poll: usize = 7;
+    pub const SYS_rt_sigpending: usize = 127;
+    pub const SYS_fcntl: usize = 72;
     pub const SYS_recvfrom: usize = 45;
     pub const SYS_recvmsg: usize = 47;
     pub const SYS_preadv: usize = 295;
@@ -80,6 +83,37 @@ pub unsafe fn call3(n: usize, a: usize, b: usize, c: usize) -> isize {
 pub fn yield_cpu() {
     // SAFETY: a system call on memory of our own, or none.
     unsafe { call3(SYS_sched_yield, 0, 0, 0) };
+}
+
+/// Whether there is something to read from a descriptor, or reading fails at once.
+pub fn readable(fd: i32) -> bool {
+    const POLLIN: u64 = 1;
+    let asked = fd as u32 as u64 | POLLIN << 32;
+    // SAFETY: one `struct pollfd`, which the kernel writes to.
+    unsafe { call3(SYS_poll, &raw const asked as usize, 1, 0) != 0 }
+}
+
+/// Which signals (bit 0 for signal 1) have come to the calling thread or its process and wait, being blocked.
+pub fn pending() -> u64 {
+    let mut set = 0u64;
+    // SAFETY: the kernel writes eight bytes.
+    unsafe { call3(SYS_rt_sigpending, &raw mut set as usize, size_of::<u64>(), 0) };
+    set
+}
+
+/// What lies at an address that the program gives to the kernel, which may be wrong; eight bytes at most.
+///
+/// # Safety
+/// Any bytes are a value of `T`.
+pub unsafe fn peek<T: Copy>(addr: u64) -> Option<T> {
+    const NO_CHANGE: usize = 99;
+    const EINVAL: isize = -22;
+    // The kernel reads the signals before it refuses what is to be done with them.
+    // SAFETY: the caller's promise; an address that the kernel can read is valid.
+    unsafe {
+        let r = call(SYS_rt_sigprocmask, NO_CHANGE, addr as usize, 0, size_of::<u64>(), 0, 0);
+        (addr != 0 && r == EINVAL && size_of::<T>() <= 8).then(|| (addr as *const T).read_unaligned())
+    }
 }
 
 /// Process id.

@@ -403,8 +403,12 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             return;
         }
         let taking = from.is_some_and(|from| is_free(s, from)) && may_be_lock(s);
-        if taking || is_lock(s) || cell(addr).load(Relaxed) != POLLED {
+        if taking || is_lock(s) {
             return;
+        }
+        if cell(addr).load(Relaxed) != POLLED {
+            // Who will look is still on the way.
+            return from.map_or_else(|| tell(entered, addr, None, to), |_| ());
         }
         let last = ring(s, CHANGED).fetch_max(now(t), AcqRel);
         let before = ring(s, CHANGES).fetch_add(1, Relaxed);
@@ -554,11 +558,6 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     } else if how != How::Counts {
         mark(s, (from, to), me);
     }
-}
-
-/// The word is a lock: who sleeps there waits for nothing but its turn.
-pub(crate) fn takes_turns(addr: u64) -> bool {
-    sync::known(addr).is_some_and(is_lock)
 }
 
 /// The calling thread has looked at the word, and at none since that takes its place.

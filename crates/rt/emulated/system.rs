@@ -4,7 +4,7 @@ use crate::cpu::{self, Cpu, ended, enter};
 use crate::{functions, memory, words};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use tussle_rt_core::wire::*;
-use tussle_rt_core::{arena, heap, sleepers, sync};
+use tussle_rt_core::{arena, channels, heap, sleepers, sync};
 
 /// A system call that means something here.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn tussle_emulated_system(
             Yield => memory::yielding(cpu),
             Write => {
                 if let Some(entered) = enter(cpu) {
-                    sync::sending(&entered, a[0] as i32);
+                    channels::sending(&entered, a[0] as i32);
                 }
             }
             // The kernel may give it to somebody else at once.
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn tussle_emulated_system_end(cpu: u32, result: i64, args:
             ArchPrctl if result == 0 && a[0] == ARCH_SET_FS => cpu::has_pointer(cpu, a[1] + base),
             Read if result > 0 => {
                 if let Some(entered) = enter(cpu) {
-                    sync::received(&entered, a[0] as i32);
+                    channels::received(&entered, a[0] as i32);
                 }
                 memory::by_system(cpu, a[1] + base, result as u64, WRITE)
             }

@@ -8,7 +8,9 @@ use tussle_rt_core::arch::cas128;
 use tussle_rt_core::waits::How;
 use tussle_rt_core::wide::load as load128;
 
+/// Memory orders of the C ABI.
 const RELAXED: u32 = 0;
+const RELEASE: u32 = 3;
 
 /// Notes an atomic access; cheap where nothing is recorded.
 #[inline(always)]
@@ -60,10 +62,12 @@ macro_rules! atomics {
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $xchg(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
+        pub unsafe extern "C" fn $xchg(a: *mut $ty, v: $ty, mo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
-                waits::changing(a as u64, || (Some(<$atomic>::from_ptr(a).load(Relaxed) as u64), v as u64));
+                // Whatever was there: who takes a lock must not only release, and who releases stores.
+                let from = || (mo & 7 != RELEASE).then(|| <$atomic>::from_ptr(a).load(Relaxed) as u64);
+                waits::changing(a as u64, || (from(), v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 let old = <$atomic>::from_ptr(a).swap(v, SeqCst);
                 waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);

@@ -3,7 +3,7 @@
 
 use crate::arch::{alias, stub};
 use crate::arena::recording;
-use crate::interpose::{P, after_join, before_detach, started};
+use crate::interpose::{P, after_join, before_detach, created, started};
 use crate::libc_calls::{call, next_all};
 use crate::locks::{cond_wait, mutex_given_back, mutex_tried, mutex_wanted, seen};
 use crate::wire::*;
@@ -52,8 +52,9 @@ pub unsafe extern "C" fn tussle_thrd_create(th: *mut u64, f: P, arg: P, pc: u64)
     // SAFETY: the function behind gets the arguments as they came, or ours that calls them. What the routine returns is
     // the low half of what ours does.
     unsafe {
-        let (f, arg) = started(core::ptr::null_mut(), f, arg, pc).unwrap_or((f, arg));
-        call!(CREATE, (th => *mut u64, f => P, arg => P) -> c_int)
+        let recorded = started(core::ptr::null_mut(), f, arg, pc);
+        let (f, arg) = recorded.unwrap_or((f, arg));
+        created(recorded.is_some(), call!(CREATE, (th => *mut u64, f => P, arg => P) -> c_int))
     }
 }
 

@@ -239,10 +239,6 @@ pub mod sync {
         sem_wait_begin(addr: u64);
         /// After having waited for a semaphore.
         sem_wait_end(addr: u64);
-        /// Before something is written to a descriptor.
-        sending(fd: i32);
-        /// Something was read from a descriptor.
-        received(fd: i32);
         /// A semaphore was taken without waiting.
         sem_taken(addr: u64);
         /// Before posting a semaphore.
@@ -275,6 +271,93 @@ pub mod sync {
             return None;
         }
         enter().map(|t| core::lock_contended(&t, addr))
+    }
+}
+
+/// What goes through the kernel.
+pub mod channels {
+    use crate::arch::current;
+    use crate::arena::recording;
+    use crate::thread::enter;
+    pub use tussle_rt_core::channels::{Channel, To};
+    use tussle_rt_core::channels as core;
+
+    /// Functions that enter the recorder only if others may wait for what the calling thread sends, or it worked long.
+    macro_rules! before_sending {
+        ($($(#[$doc:meta])* $name:ident($($a:ident: $t:ty),*);)+) => { $(
+            $(#[$doc])*
+            pub fn $name($($a: $t),*) {
+                // SAFETY: the state is the calling thread's.
+                if recording() && unsafe { core::may_send(current()) } && let Some(t) = enter() {
+                    core::$name(&t, $($a),*)
+                }
+            }
+        )+ };
+    }
+    before_sending! {
+        /// Before something is sent.
+        sends(channel: Channel);
+        /// Before a message of a type is put into a System V queue.
+        sends_message(id: i32, kind: i64);
+        /// Before a signal is sent.
+        signals(to: To, signal: u32);
+    }
+
+    /// Functions that enter the recorder only if there are others to wait for.
+    macro_rules! before_waiting {
+        ($($(#[$doc:meta])* $name:ident($($a:ident: $t:ty),*);)+) => { $(
+            $(#[$doc])*
+            pub fn $name($($a: $t),*) -> u64 {
+                if recording() && core::may_wait() && let Some(t) = enter() {
+                    return core::$name(&t, $($a),*);
+                }
+                0
+            }
+        )+ };
+    }
+    before_waiting! {
+        /// Before waiting for what comes through a channel: what [`goes_on`] is to be told.
+        waits(channel: Channel);
+        /// The same before reading from a descriptor, if that waits.
+        waits_at(fd: i32);
+        /// The same at a message queue.
+        waits_at_queue(fd: i32);
+        /// The same for signals (bit 0 for signal 1).
+        waits_for_signals(mask: u64);
+    }
+
+    /// After waiting: something came.
+    pub fn goes_on(key: u64) {
+        if key != 0 && recording() && let Some(t) = enter() {
+            core::goes_on(&t, key)
+        }
+    }
+
+    /// Functions that enter the recorder only if something was told through a channel.
+    macro_rules! after_receiving {
+        ($($(#[$doc:meta])* $name:ident($($a:ident: $t:ty),*);)+) => { $(
+            $(#[$doc])*
+            pub fn $name($($a: $t),*) {
+                if recording() && !core::is_quiet() && let Some(t) = enter() {
+                    core::$name(&t, $($a),*)
+                }
+            }
+        )+ };
+    }
+    after_receiving! {
+        /// Something was received.
+        receives(channel: Channel);
+        /// A signal was received by waiting for it.
+        receives_signal(signal: u32);
+        /// Something was read from a descriptor: `signal` is what the first word there says if it is one of signals.
+        reads(fd: i32, signal: impl FnOnce() -> u32);
+    }
+
+    /// Two sockets were made that are connected with each other.
+    pub fn paired(fds: [i32; 2]) {
+        if recording() && let Some(_inside) = enter() {
+            tussle_rt_core::descriptors::paired(fds)
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::libc_calls::{call, find_system, next_all};
 use crate::thread::Birth;
 use crate::wire::*;
 use crate::{keys, sync, thread};
-use tussle_rt_core::detached;
+use tussle_rt_core::{detached, standing};
 use core::ffi::{c_int, c_void};
 
 /// Any pointer of C.
@@ -64,6 +64,7 @@ pub unsafe fn resolve() {
         }
         crate::c11::resolve();
         crate::caller::resolve();
+        crate::channels::resolve();
         crate::children::resolve();
         crate::contexts::resolve();
         crate::exec::resolve();
@@ -114,9 +115,18 @@ struct Start {
 pub unsafe extern "C" fn tussle_pthread_create(th: *mut u64, attr: P, f: P, arg: P, pc: u64) -> c_int {
     // SAFETY: the `pthread_create` behind ours gets the arguments as they came, and is of the thread that they name.
     unsafe {
-        let (f, arg) = started(attr, f, arg, pc).unwrap_or((f, arg));
-        call!(CREATE, (th => *mut u64, attr => P, f => P, arg => P) -> c_int)
+        let recorded = started(attr, f, arg, pc);
+        let (f, arg) = recorded.unwrap_or((f, arg));
+        created(recorded.is_some(), call!(CREATE, (th => *mut u64, attr => P, f => P, arg => P) -> c_int))
     }
+}
+
+/// Whether the thread of which the recorder was told by [`started`] was created.
+pub fn created(told: bool, r: c_int) -> c_int {
+    if told && r != 0 {
+        standing::unborn(-1);
+    }
+    r
 }
 
 /// A thread is about to be created: the routine, and its argument, that tell the recorder of it; `None` if nothing is
@@ -143,6 +153,7 @@ pub unsafe fn started(attr: P, f: P, arg: P, pc: u64) -> Option<(P, P)> {
         (*s).pc = pc;
         (*s).stack_bytes = stack_bytes(attr);
         (*s).detached = is_detached(attr) as u32;
+        standing::unborn(1);
         Some((trampoline as *const () as P, s as P))
     }
 }
@@ -194,6 +205,7 @@ unsafe extern "C" fn trampoline(p: P) -> P {
             stack: (mapped - (*s).stack_bytes, frame),
             pointer: 0,
         });
+        standing::unborn(-1);
         if (*s).detached != 0 {
             before_detach(thread_pointer());
         }

@@ -14,6 +14,7 @@ mod asleep;
 mod atomics;
 mod c11;
 mod caller;
+mod channels;
 mod children;
 mod contexts;
 mod events;

@@ -4,8 +4,9 @@ use crate::alloc;
 use crate::arch::{alias, copy, fill, frame_stub_of_six, stub};
 use crate::interpose::*;
 use crate::libc_calls::{call, unrecorded};
+use crate::channels::{reading, writing};
 use crate::wire::*;
-use crate::{heap, record, sync, vectors};
+use crate::{heap, record, vectors};
 use core::ffi::{c_int, c_long};
 use tussle_rt_core::callers::Call;
 use tussle_rt_core::processes::Memory;
@@ -267,10 +268,7 @@ pub unsafe extern "C" fn tussle_read(fd: c_int, p: P, n: usize, pc: u64) -> isiz
     // SAFETY: the `read` behind ours gets the arguments as they came; the recorder notes their addresses and follows
     // none.
     unsafe {
-        let r = call!(READ_, (fd => c_int, p => P, n => usize) -> isize);
-        if r > 0 {
-            sync::received(fd);
-        }
+        let r = reading(fd, 0, p as u64, || call!(READ_, (fd => c_int, p => P, n => usize) -> isize));
         note(p as u64, r.max(0) as usize, WRITE, pc);
         r
     }
@@ -296,7 +294,8 @@ pub unsafe extern "C" fn tussle_recv(fd: c_int, p: P, n: usize, flags: c_int, pc
     // SAFETY: the `recv` behind ours gets the arguments as they came; the recorder notes their addresses and follows
     // none.
     unsafe {
-        let r = call!(RECV, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
+        let go = || call!(RECV, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
+        let r = reading(fd, flags, 0, go);
         note(p as u64, (vectors::stored(r, flags).max(0) as usize).min(n), WRITE, pc);
         r
     }
@@ -309,7 +308,7 @@ pub unsafe extern "C" fn tussle_write(fd: c_int, p: P, n: usize, pc: u64) -> isi
     // SAFETY: the `write` behind ours gets the arguments as they came; the recorder notes their addresses and
     // follows none.
     unsafe {
-        sync::sending(fd);
+        writing(fd);
         let r = call!(WRITE_, (fd => c_int, p => P, n => usize) -> isize);
         note(p as u64, r.max(0) as usize, READ, pc);
         r
@@ -323,6 +322,7 @@ pub unsafe extern "C" fn tussle_send(fd: c_int, p: P, n: usize, flags: c_int, pc
     // SAFETY: the `send` behind ours gets the arguments as they came; the recorder notes their addresses and follows
     // none.
     unsafe {
+        writing(fd);
         let r = call!(SEND, (fd => c_int, p => P, n => usize, flags => c_int) -> isize);
         note(p as u64, r.max(0) as usize, READ, pc);
         r
@@ -343,7 +343,7 @@ pub unsafe extern "C" fn tussle_fread(p: P, size: usize, n: usize, f: P, pc: u64
 }
 
 macro_rules! checked {
-    ($($name:ident, $next:ident, ($($a:ident: $t:ty),+), ($to:ident, $most:ident, $moved:expr);)+) => { $(
+    ($($name:ident, $next:ident, ($($a:ident: $t:ty),+), ($to:ident, $most:ident, $moved:expr, $waits:expr);)+) => { $(
         /// What `_FORTIFY_SOURCE` makes of the call.
         ///
         /// # Safety
@@ -352,7 +352,11 @@ macro_rules! checked {
         pub unsafe extern "C" fn $name($($a: $t),+, pc: u64) -> isize {
             // SAFETY: the function behind gets the arguments as they came; the address is only noted.
             unsafe {
-                let r = call!($next, ($($a => $t),+) -> isize);
+                let go = || call!($next, ($($a => $t),+) -> isize);
+                let r = match $waits {
+                    Some((fd, flags)) => reading(fd, flags, $to as u64, go),
+                    None => go(),
+                };
                 note($to as u64, (($moved)(r).max(0) as usize).min($most), WRITE, pc);
                 r
             }
@@ -360,10 +364,10 @@ macro_rules! checked {
     )+ };
 }
 checked! {
-    tussle_read_chk, READ_CHK, (fd: c_int, p: P, n: usize, room: usize), (p, n, |r| r);
-    tussle_pread_chk, PREAD_CHK, (fd: c_int, p: P, n: usize, off: c_long, room: usize), (p, n, |r| r);
+    tussle_read_chk, READ_CHK, (fd: c_int, p: P, n: usize, room: usize), (p, n, |r| r, Some((fd, 0)));
+    tussle_pread_chk, PREAD_CHK, (fd: c_int, p: P, n: usize, off: c_long, room: usize), (p, n, |r| r, None);
     tussle_recv_chk, RECV_CHK, (fd: c_int, p: P, n: usize, room: usize, flags: c_int),
-        (p, n, |r| vectors::stored(r, flags));
+        (p, n, |r| vectors::stored(r, flags), Some((fd, flags)));
 }
 
 /// What `_FORTIFY_SOURCE` makes of `fread`.

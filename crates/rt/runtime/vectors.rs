@@ -2,6 +2,7 @@
 
 use crate::arch::{alias, stub};
 use crate::arena::{self, recording};
+use crate::channels::{reading, writing};
 use crate::interpose::P;
 use crate::libc_calls::{call, next_all};
 use crate::record;
@@ -100,15 +101,28 @@ pub unsafe fn note_message(m: *const Message, bytes: isize, kind: u32, pc: u64) 
     }
 }
 
+/// Makes the call, which reads or writes from a channel's end if it has `flags`.
+fn through(flags: Option<c_int>, fd: c_int, kind: u32, go: impl FnOnce() -> isize) -> isize {
+    match flags {
+        Some(flags) if kind == WRITE => reading(fd, flags, 0, go),
+        Some(_) => {
+            writing(fd);
+            go()
+        }
+        None => go(),
+    }
+}
+
 macro_rules! vector {
-    ($($name:ident, $next:ident, $kind:expr, ($($extra:ident: $t:ty),*);)+) => { $(
+    ($($name:ident, $next:ident, $kind:expr, $waits:literal, ($($extra:ident: $t:ty),*);)+) => { $(
         /// # Safety
         /// As the function that this stands in front of.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, p: *const Place, n: c_int $(, $extra: $t)*, pc: u64) -> isize {
             // SAFETY: the arguments go on as they came; places that the kernel has read are read again.
             unsafe {
-                let r = call!($next, (fd => c_int, p => *const Place, n => c_int $(, $extra => $t)*) -> isize);
+                let go = || call!($next, (fd => c_int, p => *const Place, n => c_int $(, $extra => $t)*) -> isize);
+                let r = through($waits.then_some(0), fd, $kind, go);
                 note(p, n.max(0) as usize, r, $kind, pc);
                 r
             }
@@ -116,12 +130,12 @@ macro_rules! vector {
     )+ };
 }
 vector! {
-    tussle_readv, READV, WRITE, ();
-    tussle_writev, WRITEV, READ, ();
-    tussle_preadv, PREADV, WRITE, (offset: c_long);
-    tussle_pwritev, PWRITEV, READ, (offset: c_long);
-    tussle_preadv2, PREADV2, WRITE, (offset: c_long, flags: c_int);
-    tussle_pwritev2, PWRITEV2, READ, (offset: c_long, flags: c_int);
+    tussle_readv, READV, WRITE, true, ();
+    tussle_writev, WRITEV, READ, true, ();
+    tussle_preadv, PREADV, WRITE, false, (offset: c_long);
+    tussle_pwritev, PWRITEV, READ, false, (offset: c_long);
+    tussle_preadv2, PREADV2, WRITE, false, (offset: c_long, flags: c_int);
+    tussle_pwritev2, PWRITEV2, READ, false, (offset: c_long, flags: c_int);
 }
 
 macro_rules! message {
@@ -132,7 +146,8 @@ macro_rules! message {
         pub unsafe extern "C" fn $name(fd: c_int, m: *const Message, flags: c_int, pc: u64) -> isize {
             // SAFETY: the arguments go on as they came; a message that the kernel has read is read again.
             unsafe {
-                let r = call!($next, (fd => c_int, m => *const Message, flags => c_int) -> isize);
+                let go = || call!($next, (fd => c_int, m => *const Message, flags => c_int) -> isize);
+                let r = through(Some(flags), fd, $kind, go);
                 note_message(m, if $kind == WRITE { stored(r, flags) } else { r }, $kind, pc);
                 r
             }
@@ -155,7 +170,9 @@ macro_rules! datagram {
             // SAFETY: the arguments go on as they came; the address is only noted.
             unsafe {
                 type N = usize;
-                let r = call!($next, (fd => c_int, p => P, n => N, flags => c_int, other => P, bytes => P) -> isize);
+                let go =
+                    || call!($next, (fd => c_int, p => P, n => N, flags => c_int, other => P, bytes => P) -> isize);
+                let r = through(Some(flags), fd, $kind, go);
                 let moved = if $kind == WRITE { stored(r, flags) } else { r };
                 record::range(p as u64, moved.clamp(0, n.min(isize::MAX as usize) as isize) as u64, $kind, 0);
                 r
