@@ -460,13 +460,14 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         went_on_unchanged(t, me);
         let waited = me.went_on.load(Relaxed) == addr;
         learn(entered, me, addr);
-        let latest = others_wait(me, addr, by, waited);
+        // Who sends on and on, and has never waited for anything, has work left.
+        let eager = by == By::Call && me.at.load(Relaxed) == 0 && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
+        let latest = others_wait(me, addr, by, (waited, eager));
         match all {
             true => let_go(addr),
             false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
         }
-        // Who sends on and on, and has never waited for anything, has work left.
-        let eager = is_key(addr) && me.at.load(Relaxed) == 0 && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
+        let eager = eager && is_key(addr);
         me.done.fetch_max(done(t), Relaxed);
         let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
         let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
@@ -492,26 +493,31 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
 
 /// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when
 /// they began to.
-fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
+fn others_wait(me: &Standing, addr: u64, by: By, (waited, eager): (bool, bool)) -> Option<u64> {
     // What threads of other processes do nobody knows.
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
     }
-    // Who has not even begun will come after this, and perhaps for this.
-    let (mut latest, mut awaited) = (0, by == By::Call && UNBORN.load(Relaxed) != 0);
+    // Who has not even begun will come after this, and perhaps for this. If this is one of many, it is late by chance.
+    let unborn = UNBORN.load(Relaxed) != 0;
+    if unborn && eager {
+        return None;
+    }
+    let (mut latest, mut awaited) = (0, by == By::Call && unborn);
     for s in places().iter().filter(|s| !core::ptr::eq(*s, me)) {
         let Some(live) = s.thread() else { continue };
         let at = s.at.load(Relaxed);
         // SAFETY: states stay in the mapping; a clock is an atomic.
         let clock = unsafe { now(live) };
         let still = clock <= s.mark.load(Relaxed) + IDLE_MAX;
+        let new = !eager && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed);
         let may_wait = match s.state.load(Acquire) {
             WAITS => true,
             // An exchange may count who has arrived or ended: whoever is new is just late then.
-            NEW => by != By::Exchange && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
+            NEW => by != By::Exchange && new,
             _ if !still => false,
             // It has begun, and come to nothing yet.
-            WORKS if at == 0 => by == By::Call && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed),
+            WORKS if at == 0 => by == By::Call && new,
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
             LET_GO => (matches!(by, By::Store | By::Return) && waited && at == addr) || mostly_in_vain(s),
             POSTED if at != 0 => true,
