@@ -2,6 +2,7 @@
 
 use crate::analysis::{Counts, LineContention};
 use crate::fields::{FieldName, Namer};
+use crate::lines::Range;
 use crate::objective::LineCost;
 use crate::window::LineE;
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ pub struct FieldPair {
     pub stored: usize,
     /// Field whose user loses the line.
     pub lost: usize,
-    /// Both touch the same bytes; false for different elements of one array.
+    /// Some bytes are touched by both; false for different elements of one array.
     pub same_bytes: bool,
     /// Expected invalidations.
     pub e: f64,
@@ -176,7 +177,7 @@ fn group<'a>(lines: &[Named<'a>]) -> Group<'a> {
         for &(part, other, e) in &line.e.pairs {
             let (Some(&a), Some(&b)) = (at.get(part as usize), at.get(other as usize)) else { continue };
             let element = |part: u32| names.get(part as usize).and_then(|n| n.index);
-            let sums = pairs.entry((a, b, part == other)).or_default();
+            let sums = pairs.entry((a, b, meet(line, part, other))).or_default();
             sums.0 += e;
             sums.1 += if element(part) == element(other) { 0.0 } else { e };
             g.fields[a].weight += e;
@@ -186,6 +187,14 @@ fn group<'a>(lines: &[Named<'a>]) -> Group<'a> {
     g.e.e = ranked;
     order(&mut g, pairs);
     g
+}
+
+/// Two parts of a line have bytes in common.
+fn meet(line: &LineContention, a: u32, b: u32) -> bool {
+    let range = |part: u32| line.parts.get(part as usize).map(|p| p.range);
+    let (Some(a), Some(b)) = (range(a), range(b)) else { return false };
+    let behind = |x: &Range, y: &Range| y.offset >= x.offset.saturating_add(u64::from(x.size));
+    a.object == b.object && !behind(&a, &b) && !behind(&b, &a)
 }
 
 fn field(
@@ -253,9 +262,9 @@ impl Group<'_> {
     }
 
     /// The two fields that cost each other most, both directions together; where a layout can part
-    /// what fights, two that share no byte.
+    /// what fights, two that share no byte, if there are such.
     pub fn worst_pair(&self) -> Option<(usize, usize)> {
-        let apart = self.can_part();
+        let apart = self.can_part() && self.pairs.iter().any(|p| !p.same_bytes);
         let mut sums: BTreeMap<(usize, usize), f64> = BTreeMap::new();
         for p in self.pairs.iter().filter(|p| !(apart && p.same_bytes)) {
             *sums.entry((p.stored.min(p.lost), p.stored.max(p.lost))).or_default() += p.e;

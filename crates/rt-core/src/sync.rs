@@ -27,8 +27,8 @@ pub(crate) struct Slot {
     b: AtomicU64,
     /// Condition: most waiters at one broadcast. Semaphore: waiters now.
     pub(crate) c: AtomicU64,
-    /// Condition: number of wake-ups sent. Word or channel: the clock of who told others something last. Latest clock of
-    /// waiters in `waited`.
+    /// Condition: number of wake-ups sent. Word or channel: the clock of who told others something last. Latest clock
+    /// of waiters in `waited`.
     pub(crate) seq: AtomicU64,
     pub(crate) waited: AtomicU64,
     pub(crate) ring: [AtomicU64; RING],
