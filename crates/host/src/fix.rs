@@ -164,6 +164,12 @@ pub enum FixError {
         /// What to do about it.
         what: &'static str,
     },
+    /// The patch would write it anew.
+    #[error("{file} is not UTF-8 and is not changed: convert it first (iconv -t utf-8)")]
+    NotUtf8 {
+        /// Relative path.
+        file: String,
+    },
     /// The build makes the file.
     #[error(
         "{file} is made by the build ({rule}): a patch of it is gone with the next one; patch what it is made from"
@@ -312,6 +318,7 @@ fn patched_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result
         aligns: needs.is_some(),
     };
     let before = meaning.before(announce)?;
+    sources.can_write(&files)?;
     files.iter().try_for_each(|f| place.write(&f.path, &f.new))?;
     let after = compiler.layout(true, announce)?;
     before.compare()?;

@@ -9,8 +9,8 @@ use tussle_advise::patch::uses::{Ask, Uses};
 use tussle_advise::patch::{Refusal, scope};
 use tussle_model::SourceLoc;
 
-use super::FixError;
 use super::calls::{is_cpp, is_unit};
+use super::{FixError, PatchedFile};
 
 /// Source files above this are not looked at.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -28,6 +28,8 @@ struct File {
     text: String,
     /// Names of the files that it includes, without their folders.
     includes: Vec<Box<str>>,
+    /// Else every byte was taken for a letter (Latin-1), which is enough to read by, and not to write.
+    is_utf8: bool,
 }
 
 /// An index of the sources: paths relative to the folder, who includes whom, and the texts that count.
@@ -50,9 +52,13 @@ impl Sources {
         let read = |path: &PathBuf| {
             let bytes = std::fs::read(dir.join(path)).ok()?;
             let keep = total <= KEPT_BYTES_MAX || wanted.find(&bytes).is_some();
-            let text = String::from_utf8(bytes).ok()?;
+            let (text, is_utf8) = match String::from_utf8(bytes) {
+                Ok(text) => (text, true),
+                Err(e) if e.as_bytes().contains(&0) => return None,
+                Err(e) => (e.into_bytes().into_iter().map(char::from).collect(), false),
+            };
             let includes = included(&text).map(Box::from).collect();
-            Some(File { text: if keep { text } else { String::new() }, includes })
+            Some(File { text: if keep { text } else { String::new() }, includes, is_utf8 })
         };
         let written = |p: &PathBuf| matches!(extension(p), "S" | "s" | "asm");
         let (assembly, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(written);
@@ -74,6 +80,15 @@ impl Sources {
     /// Text of a file, empty if it is not among the sources.
     pub(super) fn text(&self, path: &Path) -> &str {
         self.files.get(path).map_or("", |f| f.text.as_str())
+    }
+
+    /// Refuses when a patch would have to write what is not UTF-8.
+    pub(super) fn can_write(&self, files: &[PatchedFile]) -> Result<(), FixError> {
+        let other = |f: &&PatchedFile| self.files.get(&f.path).is_some_and(|known| !known.is_utf8);
+        match files.iter().find(other) {
+            Some(f) => Err(FixError::NotUtf8 { file: f.path.display().to_string() }),
+            None => Ok(()),
+        }
     }
 
     /// Paths and texts of all that are kept.
@@ -438,6 +453,27 @@ pub(super) fn normal(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_utf8_is_read_and_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.h"), b"/* caf\xe9 */\nstruct s { long a; long b; };\n").unwrap();
+        std::fs::write(
+            dir.path().join("b.c"),
+            b"/* \xe9 */\nvoid f(struct s *p) { fwrite(p, sizeof *p, 1, o); }\n",
+        )
+        .unwrap();
+        std::fs::write(dir.path().join("c.h"), b"\xff\xd8\0\0 struct s {").unwrap();
+        let sources = Sources::read(dir.path(), "s").unwrap();
+        let file = sources.definition(dir.path(), "s", None).unwrap();
+        assert_eq!(file, Path::new("a.h"));
+        let edits = ["align:b=64".parse().unwrap()];
+        let why = sources.judge("s", &file, Some(&edits), Ask::LAYOUT).unwrap_err().to_string();
+        assert!(why.contains("b.c:2: fwrite()"), "{why}");
+        let changed = PatchedFile { path: file, old: String::new(), new: "x".into() };
+        let why = sources.can_write(&[changed]).unwrap_err().to_string();
+        assert!(why.starts_with("a.h is not UTF-8"), "{why}");
+    }
 
     #[test]
     fn files_that_a_text_includes() {

@@ -40,6 +40,7 @@ pub(super) fn patch_tree(
     let before = compiler.find(false, announce, &sizes).map_err(|e| unseen(e, request.type_name))?;
     let calls = compiler.calls()?;
     let said = diagnostics::of(&calls);
+    sources.can_write(&files)?;
     files.iter().try_for_each(|f| place.write(&f.path, &f.new))?;
     let after = compiler.find(true, announce, &sizes)?;
     if let Some(text) = diagnostics::new_one(&said, &diagnostics::of(&calls)) {
