@@ -64,8 +64,32 @@ fn pair(inode: u64, sends: bool) -> Option<u64> {
     (end[0].load(Acquire) == inode).then_some(if sends { other } else { inode })
 }
 
-/// Event counters, descriptors of signals, and others that share one inode: the kernel tells in words what each is.
+/// Descriptors below this are remembered.
+const COUNTERS: usize = 1024;
+/// Keys of the event counters that are behind descriptors; 0 where it is not known. To ask takes six times as long as
+/// to read one.
+static COUNTER: [AtomicU64; COUNTERS] = [const { AtomicU64::new(0) }; COUNTERS];
+
+/// The descriptor was made just now: what was behind its number is gone.
+pub fn made(fd: i32) {
+    COUNTER.get(fd as usize).into_iter().for_each(|c| c.store(0, Relaxed));
+}
+
+/// Event counters, descriptors of signals, and others that share one inode.
 fn without_inode(fd: i32, device: u64) -> Kind {
+    let known = COUNTER.get(fd as usize);
+    if let Some(key) = known.map(|c| c.load(Relaxed)).filter(|key| *key != 0) {
+        return Kind::Channel(key);
+    }
+    let kind = asked(fd, device);
+    if let (Kind::Channel(key), Some(known)) = (kind, known) {
+        known.store(key, Relaxed);
+    }
+    kind
+}
+
+/// The kernel tells in words what each is.
+fn asked(fd: i32, device: u64) -> Kind {
     let mut text = [0u8; 256];
     let n = words(fd, &mut text);
     let text = text.get(..n).unwrap_or(&[]);

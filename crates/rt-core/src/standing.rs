@@ -461,8 +461,11 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         let waited = me.went_on.load(Relaxed) == addr;
         learn(entered, me, addr);
         // Who sends on and on, and has never waited for anything, has work left.
-        let eager = by == By::Call && me.at.load(Relaxed) == 0 && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
+        let never_waited = by == By::Call && me.at.load(Relaxed) == 0;
+        let eager = never_waited && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
         let latest = others_wait(me, addr, by, (waited, eager));
+        // Who has never waited is behind nobody: those who get it may have been told by others what these did.
+        let latest = latest.map(|latest| if never_waited { 0 } else { latest });
         match all {
             true => let_go(addr),
             false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
@@ -498,9 +501,10 @@ fn others_wait(me: &Standing, addr: u64, by: By, (waited, eager): (bool, bool)) 
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
     }
-    // Who has not even begun will come after this, and perhaps for this. If this is one of many, it is late by chance.
+    // Who has not even begun will come after this, and perhaps for this. If this is one of many, it is late by chance;
+    // and who sends message after message keeps nobody waiting: it goes on beside who gets them.
     let unborn = UNBORN.load(Relaxed) != 0;
-    if unborn && eager {
+    if eager && (unborn || is_key(addr)) {
         return None;
     }
     let (mut latest, mut awaited) = (0, by == By::Call && unborn);

@@ -14,6 +14,7 @@ use core::ffi::{c_int, c_long};
 next_all! {
     ALL:
     EVENTFD_READ = "eventfd_read"; EVENTFD_WRITE = "eventfd_write"; SOCKETPAIR = "socketpair";
+    EVENTFD = "eventfd"; SIGNALFD = "signalfd"; TIMERFD = "timerfd_create"; EPOLL = "epoll_create1";
     SEMOP = "semop"; SEMTIMEDOP = "semtimedop"; MSGSND = "msgsnd"; MSGRCV = "msgrcv";
     MQ_SEND = "mq_send"; MQ_TIMEDSEND = "mq_timedsend"; MQ_RECEIVE = "mq_receive"; MQ_TIMEDRECEIVE = "mq_timedreceive";
     PTHREAD_KILL = "pthread_kill"; PTHREAD_SIGQUEUE = "pthread_sigqueue"; TGKILL = "tgkill"; KILL = "kill";
@@ -39,6 +40,10 @@ stub! {
 alias! {
     "eventfd_write" => "tussle_eventfd_write";
     "socketpair" => "tussle_socketpair";
+    "eventfd" => "tussle_eventfd";
+    "signalfd" => "tussle_signalfd";
+    "timerfd_create" => "tussle_timerfd_create";
+    "epoll_create1" => "tussle_epoll_create1";
     "semop" => "tussle_semop";
     "semtimedop" => "tussle_semtimedop";
     "pthread_kill" => "tussle_pthread_kill";
@@ -120,6 +125,44 @@ pub unsafe extern "C" fn tussle_socketpair(domain: c_int, kind: c_int, protocol:
         }
         r
     }
+}
+
+/// # Safety
+/// As `eventfd`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_eventfd(first: u32, flags: c_int) -> c_int {
+    // SAFETY: the arguments go on as they came.
+    made(unsafe { call!(EVENTFD, (first => u32, flags => c_int) -> c_int) })
+}
+
+/// # Safety
+/// As `signalfd`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_signalfd(fd: c_int, mask: P, flags: c_int) -> c_int {
+    // SAFETY: the arguments go on as they came.
+    made(unsafe { call!(SIGNALFD, (fd => c_int, mask => P, flags => c_int) -> c_int) })
+}
+
+/// # Safety
+/// As `timerfd_create`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_timerfd_create(clock: c_int, flags: c_int) -> c_int {
+    // SAFETY: the arguments go on as they came.
+    made(unsafe { call!(TIMERFD, (clock => c_int, flags => c_int) -> c_int) })
+}
+
+/// # Safety
+/// As `epoll_create1`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tussle_epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: the arguments go on as they came.
+    made(unsafe { call!(EPOLL, (flags => c_int) -> c_int) })
+}
+
+/// Nothing is known of a descriptor that was just made.
+fn made(fd: c_int) -> c_int {
+    channels::made(fd);
+    fd
 }
 
 /// `struct sembuf`.

@@ -353,6 +353,13 @@ pub mod channels {
         reads(fd: i32, signal: impl FnOnce() -> u32);
     }
 
+    /// A descriptor was made just now.
+    pub fn made(fd: i32) {
+        if recording() {
+            tussle_rt_core::descriptors::made(fd)
+        }
+    }
+
     /// Two sockets were made that are connected with each other.
     pub fn paired(fds: [i32; 2]) {
         if recording() && let Some(_inside) = enter() {

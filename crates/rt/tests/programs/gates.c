@@ -52,10 +52,10 @@ static void store_to(volatile long *place) {
 }
 
 static void *by_turns(void *arg) {
-    /* The other one is asleep when the first turn ends. */
-    if (!arg) usleep(20000);
     for (int turn = (long)arg; turn < 4; turn += 2) {
         until_turn(turn);
+        /* The other one is asleep when this turn ends. */
+        usleep(20000);
         store_to(&board.value[(long)arg]);
         next_turn();
     }
