@@ -460,17 +460,16 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         went_on_unchanged(t, me);
         let waited = me.went_on.load(Relaxed) == addr;
         learn(entered, me, addr);
-        // Who sends on and on, and has never waited for anything, has work left.
-        let never_waited = by == By::Call && me.at.load(Relaxed) == 0;
+        let never_waited = is_key(addr) && me.at.load(Relaxed) == 0;
+        // Who sends message after message, and has never waited for any, has work left and keeps nobody waiting.
         let eager = never_waited && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
-        let latest = others_wait(me, addr, by, (waited, eager));
+        let latest = if eager { None } else { others_wait(me, addr, by, waited) };
         // Who has never waited is behind nobody: those who get it may have been told by others what these did.
         let latest = latest.map(|latest| if never_waited { 0 } else { latest });
         match all {
             true => let_go(addr),
             false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
         }
-        let eager = eager && is_key(addr);
         me.done.fetch_max(done(t), Relaxed);
         let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
         let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
@@ -496,25 +495,20 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
 
 /// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when
 /// they began to.
-fn others_wait(me: &Standing, addr: u64, by: By, (waited, eager): (bool, bool)) -> Option<u64> {
+fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
     // What threads of other processes do nobody knows.
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
     }
-    // Who has not even begun will come after this, and perhaps for this. If this is one of many, it is late by chance;
-    // and who sends message after message keeps nobody waiting: it goes on beside who gets them.
-    let unborn = UNBORN.load(Relaxed) != 0;
-    if eager && (unborn || is_key(addr)) {
-        return None;
-    }
-    let (mut latest, mut awaited) = (0, by == By::Call && unborn);
+    // Who has not even begun will come after this, and perhaps for this.
+    let (mut latest, mut awaited) = (0, by == By::Call && UNBORN.load(Relaxed) != 0);
     for s in places().iter().filter(|s| !core::ptr::eq(*s, me)) {
         let Some(live) = s.thread() else { continue };
         let at = s.at.load(Relaxed);
         // SAFETY: states stay in the mapping; a clock is an atomic.
         let clock = unsafe { now(live) };
         let still = clock <= s.mark.load(Relaxed) + IDLE_MAX;
-        let new = !eager && s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed);
+        let new = s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed);
         let may_wait = match s.state.load(Acquire) {
             WAITS => true,
             // An exchange may count who has arrived or ended: whoever is new is just late then.
