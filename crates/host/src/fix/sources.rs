@@ -226,7 +226,11 @@ impl Sources {
                 copies if copies.is_empty() => Ok(path),
                 copies => Err(FixError::ManySources {
                     name: name.into(),
-                    files: [&path].into_iter().chain(copies).map(|p| p.display().to_string()).collect(),
+                    files: [path.as_path()]
+                        .into_iter()
+                        .chain(copies)
+                        .map(|p| p.display().to_string())
+                        .collect(),
                     what: ONE_TYPE,
                 }),
             };
@@ -251,21 +255,26 @@ impl Sources {
 
     /// Files of the program that define the same members once more under that name, and that others see: what is
     /// declared in one of them may be the type of `file`.
-    fn copies(&self, dir: &Path, name: &str, file: &Path) -> Vec<&PathBuf> {
-        let bare = bare_name(name);
-        let members = |p: &Path| {
-            tussle_advise::patch::neighbours::names_and_types(&p.to_string_lossy(), self.text(p), name)
-        };
+    fn copies(&self, dir: &Path, name: &str, file: &Path) -> Vec<&Path> {
+        if is_kernel(dir) {
+            return Vec::new();
+        }
         // Of copies of one header the units see the nearest: a copy beside which no unit lies is nobody's.
         let other = |p: &Path| p != file && (p.file_name() != file.file_name() || self.has_unit_beside(p));
-        let rivals = self.files.iter().filter(|(p, f)| other(p) && defines(&f.text, bare)).map(|(p, _)| p);
-        let rivals: Vec<&PathBuf> = if is_kernel(dir) { Vec::new() } else { rivals.collect() };
+        let seen = |p: &Path| self.users(p).iter().any(|u| !scope::keeps_to_itself(self.text(u), name));
+        let mut rivals = self.definitions(name);
+        rivals.retain(|p| other(p));
         if rivals.is_empty() {
             return rivals;
         }
-        let own = members(file);
-        let seen = |p: &Path| self.users(p).iter().any(|u| !scope::keeps_to_itself(self.text(u), name));
-        rivals.into_iter().filter(|p| members(p) == own && seen(p)).collect()
+        let own = self.members(file, name);
+        rivals.retain(|p| self.members(p, name) == own && seen(p));
+        rivals
+    }
+
+    /// Names and types of the members as a file defines them.
+    fn members(&self, file: &Path, name: &str) -> Vec<(String, String)> {
+        tussle_advise::patch::neighbours::names_and_types(&file.to_string_lossy(), self.text(file), name)
     }
 
     /// A unit in the same folder includes the header.
@@ -279,11 +288,7 @@ impl Sources {
 
     /// What several definitions ask for. Those with the same members may be one type, whose units must agree.
     fn rivals(&self, name: &str, files: &[&PathBuf]) -> &'static str {
-        let members = |p: &&PathBuf| {
-            let path = p.to_string_lossy();
-            tussle_advise::patch::neighbours::names_and_types(&path, self.text(p), name)
-        };
-        let mut all = files.iter().map(members);
+        let mut all = files.iter().map(|p| self.members(p, name));
         let first = all.next().unwrap_or_default();
         if all.any(|m| m == first) {
             return ONE_TYPE;
