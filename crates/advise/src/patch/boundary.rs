@@ -4,6 +4,7 @@ mod buffers;
 
 use super::Refusal;
 use super::body::Source;
+use super::kept;
 use super::lex::Kind;
 use super::objects::Objects;
 
@@ -205,12 +206,9 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));
     }
     // `ops->mmap(file, ..)` is a function of the program.
-    let system = matches!(word, "mmap" | "mmap64" | "shmat") && !is_method(objects, i);
-    let maps = system || objects.passed().maps.contains(word);
-    let mapped = maps && assigned(objects, i);
-    // Linux's number is what the preprocessor leaves.
-    let private = (from..to).any(|j| matches!(objects.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20"));
-    (mapped && !private).then(|| format!("{word}() maps it"))
+    let system = kept::MAPPING.contains(&word) && !is_method(objects, i);
+    let maps = (system || objects.passed().maps.contains(word)) && !kept::maps_no_file(&objects.code, i);
+    (maps && assigned(objects, i)).then(|| format!("{word}() maps it"))
 }
 
 /// Calls of the C library that move bytes, and which argument points to them.
@@ -269,12 +267,24 @@ fn is_buffer(objects: &Objects<'_, '_>, j: usize) -> bool {
         && objects.becomes_object(j)
 }
 
-/// What the call at `i` returns becomes an object of the type.
+/// What the call at `i` returns becomes an object of the type: by a cast, in a variable, a member or an element of an
+/// array, or as what the function returns.
 fn assigned(objects: &Objects<'_, '_>, i: usize) -> bool {
-    let start = (0..i).rev().find(|&j| matches!(objects.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
-    let target = (start..i).rev().find(|&j| objects.text(j) == "=").and_then(|j| j.checked_sub(1));
+    let code = &objects.code;
+    let start = (0..i).rev().find(|&j| matches!(code.text(j), ";" | "{" | "}")).map_or(0, |j| j + 1);
+    let before = (start..i).rev().find(|&j| code.text(j) == "=").and_then(|j| j.checked_sub(1));
+    // `table[0] =`
+    let target = before.and_then(|t| match code.text(t) {
+        "]" => code.opening(t)?.checked_sub(1),
+        _ => Some(t),
+    });
+    let returned = || {
+        let head = code.function_name(i).filter(|_| (start..i).any(|j| code.text(j) == "return"));
+        head.is_some_and(|name| objects.names_type(code.start_of(name), name))
+    };
     objects.names_type(start, i)
-        || target.is_some_and(|t| objects.is_variable(t) || objects.becomes_object(t))
+        || target.is_some_and(|t| objects.is_object(t) || objects.becomes_object(t))
+        || returned()
 }
 
 /// Whether a build file makes a shared library.
@@ -294,6 +304,30 @@ pub fn builds_shared_library(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::patch::uses::{Ask, check};
+
+    #[test]
+    fn files_that_are_mapped_without_a_cast() {
+        let run = |code: &str| {
+            let text = format!(
+                "struct state {{ long in; long out; }};\nstruct other {{ long in; }};\n\
+                 struct ctx {{ int fd; struct state *st; struct other *more; }};\n{code}\n"
+            );
+            check("state", None, Ask::LAYOUT, &[("a.c", &text)]).is_ok()
+        };
+        let map = |flags: &str| format!("mmap(0, 4096, 3, {flags}, fd, 0)");
+        let (file, none) = (map("MAP_SHARED"), map("MAP_PRIVATE | MAP_ANONYMOUS"));
+        for (before, after) in [
+            ("void f(struct ctx *c, int fd) { c->st = ", "; }"),
+            ("static struct state *table[2];\nvoid f(int fd) { table[0] = ", "; }"),
+            ("static struct state *f(int fd) { return ", "; }"),
+            ("static struct state *f(int fd) { if (fd < 0) return 0; return ", "; }"),
+        ] {
+            assert!(!run(&format!("{before}{file}{after}")), "{before}");
+            assert!(run(&format!("{before}{none}{after}")), "{before}");
+        }
+        assert!(run(&format!("void f(struct ctx *c, int fd) {{ c->more = {file}; }}")));
+        assert!(run(&format!("static struct other *f(int fd) {{ return {file}; }}")));
+    }
 
     #[test]
     fn requests_that_point_to_bytes() {

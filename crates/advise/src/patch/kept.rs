@@ -71,9 +71,7 @@ impl Kept {
         let code = &objects.code;
         let whole = |&&i: &&usize| objects.address(i + 1).is_some_and(|end| code.text(end) == ";");
         for &i in code.places("return").iter().filter(whole) {
-            let own = head_of(code, i).filter(|&own| own > 1 && code.text(own - 1) == "*");
-            let plain = own.filter(|&own| code.text(own - 2) == "void");
-            self.givers.extend(plain.map(|own| code.text(own).to_string()));
+            self.givers.extend(code.void_function(i).map(String::from));
         }
     }
 
@@ -88,14 +86,12 @@ impl Kept {
 
     /// Members that memory of a file is assigned to: `s->base = mmap(..)`.
     pub(super) fn maps(&mut self, code: &Code<'_, '_>) {
-        let calls = ["mmap", "mmap64", "shmat"].into_iter().flat_map(|w| code.places(w).to_vec());
-        for i in calls.filter(|&i| i > 2 && code.text(i - 1) == "=" && code.is_word(i - 2)) {
-            let close = code.closing(i + 1).unwrap_or(i);
-            let private = |j: usize| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20");
+        let kept = |&i: &usize| i > 2 && code.text(i - 1) == "=" && code.is_word(i - 2);
+        for name in file_mappings(code).filter(kept).map(|i| i - 2) {
             let local =
-                code.variable_at(code.text(i - 2), i - 2).is_some_and(|(at, _)| code.is_in_function(at));
-            if !(i..close).any(private) && !local {
-                self.mapped.insert(code.text(i - 2).to_string());
+                code.variable_at(code.text(name), name).is_some_and(|(at, _)| code.is_in_function(at));
+            if !local {
+                self.mapped.insert(code.text(name).to_string());
             }
         }
     }
@@ -141,7 +137,7 @@ impl Kept {
 
 /// The word at `i` is a parameter, without a type, of a function that is given an object's address there.
 fn is_given(code: &Code<'_, '_>, i: usize, given: &BTreeSet<(String, usize)>) -> bool {
-    let Some(own) = head_of(code, i) else { return false };
+    let Some(own) = code.function_name(i) else { return false };
     let parameters = code.arguments(own + 1);
     let index = parameters.iter().position(|p| p.1 > p.0 && code.text(p.1 - 1) == code.text(i));
     let plain = code.variable(code.text(i), i).is_some_and(|d| code.text(d.ty) == "void" && d.depth == 1);
@@ -150,20 +146,29 @@ fn is_given(code: &Code<'_, '_>, i: usize, given: &BTreeSet<(String, usize)>) ->
 
 /// The function around `i` takes any number of arguments, and is given an object's address among those.
 fn takes_more(code: &Code<'_, '_>, i: usize, given: &BTreeSet<(String, usize)>) -> bool {
-    head_of(code, i).is_some_and(|own| {
+    code.function_name(i).is_some_and(|own| {
         let named = code.arguments(own + 1).len();
         given.iter().any(|(name, k)| name == code.text(own) && k + 1 >= named)
     })
 }
 
-/// Place of the name of the function around `i`.
-fn head_of(code: &Code<'_, '_>, i: usize) -> Option<usize> {
-    let (brace, _) = code.function(i);
-    (code.start_of(brace)..brace).find(|&j| code.is_word(j) && code.text(j + 1) == "(")
+fn function_of(code: &Code<'_, '_>, i: usize) -> Option<String> {
+    code.function_name(i).map(|own| code.text(own).to_string())
 }
 
-fn function_of(code: &Code<'_, '_>, i: usize) -> Option<String> {
-    head_of(code, i).map(|own| code.text(own).to_string())
+/// Functions of the system that map memory.
+pub(super) const MAPPING: [&str; 3] = ["mmap", "mmap64", "shmat"];
+
+/// The call at `i` maps memory that no file is behind. Linux's number is what the preprocessor leaves.
+pub(super) fn maps_no_file(code: &Code<'_, '_>, i: usize) -> bool {
+    let close = code.closing(i + 1).unwrap_or(i);
+    (i..close).any(|j| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20"))
+}
+
+/// Calls that map a file.
+pub(super) fn file_mappings(code: &Code<'_, '_>) -> impl Iterator<Item = usize> {
+    let calls = MAPPING.into_iter().flat_map(|w| code.places(w).to_vec());
+    calls.filter(|&i| code.text(i + 1) == "(" && !maps_no_file(code, i))
 }
 
 /// The member that ends at `i`, `table->rows` or `table[n].rows`, or a variable of the file.

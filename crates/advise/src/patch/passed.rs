@@ -8,7 +8,7 @@ use super::assembly::variable;
 use super::body::Source;
 use super::bytes::keeps;
 use super::held::Held;
-use super::kept::Kept;
+use super::kept::{self, Kept};
 use super::objects::{Objects, is_scalar};
 use super::scan::Code;
 use super::told::Told;
@@ -188,10 +188,5 @@ fn is_static(code: &Code<'_, '_>, i: usize) -> bool {
 
 /// Names of functions that return a pointer to no type, and map a file.
 fn mapping<'a>(code: &Code<'_, 'a>) -> impl Iterator<Item = &'a str> {
-    let calls = ["mmap", "mmap64", "shmat"].into_iter().flat_map(|w| code.places(w).to_vec());
-    calls.filter_map(|i| {
-        let close = code.closing(i + 1).filter(|_| code.text(i + 1) == "(")?;
-        let private = |j: usize| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20");
-        code.void_function(i).filter(|_| !(i..close).any(private))
-    })
+    kept::file_mappings(code).filter_map(|i| code.void_function(i))
 }

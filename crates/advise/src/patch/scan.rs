@@ -314,12 +314,17 @@ impl<'s, 'a> Code<'s, 'a> {
         (from, self.matching(from, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(most))
     }
 
+    /// Place of the name of the function around the token at `i`.
+    pub(super) fn function_name(&self, i: usize) -> Option<usize> {
+        let (body, _) = self.function(i);
+        (self.start_of(body)..body).find(|&j| self.is_word(j) && self.text(j + 1) == "(")
+    }
+
     /// Name of the function around a call, if it returns a `void *`.
     pub(super) fn void_function(&self, call: usize) -> Option<&'a str> {
-        let (body, _) = self.function(call);
-        let start = self.start_of(body);
-        let name = (start..body).find(|&j| self.is_word(j) && self.text(j + 1) == "(")?;
-        let void = (start..name).any(|j| self.text(j) == "void") && self.text(name.wrapping_sub(1)) == "*";
+        let name = self.function_name(call)?;
+        let void = (self.start_of(name)..name).any(|j| self.text(j) == "void")
+            && self.text(name.wrapping_sub(1)) == "*";
         void.then(|| self.text(name))
     }
 

@@ -34,10 +34,7 @@ impl Objects<'_, '_> {
     /// The word is the only parameter, a `void *`, of a function that is passed beside an object's address, which is
     /// what it is called with: `on_exit(report, &x)`.
     pub(super) fn is_called_with(&self, i: usize) -> bool {
-        let (open, _) = self.function(i);
-        let start = self.code.start_of(open);
-        let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
-        own.is_some_and(|own| {
+        self.code.function_name(i).is_some_and(|own| {
             let [(from, to)] = self.arguments(own + 1)[..] else { return false };
             let plain = (from..to).any(|j| self.text(j) == "void") && self.text(to - 1) == self.text(i);
             plain && (self.passed().is_beside(self.text(own)) || self.is_called_back(own))
@@ -49,8 +46,7 @@ impl Objects<'_, '_> {
     fn receives(&self, value: usize, passed_on: usize) -> bool {
         let name = self.text(value);
         let (open, end) = self.function(value);
-        let start = self.code.start_of(open);
-        let own = (start..open).find(|&j| self.code.is_word(j) && self.text(j + 1) == "(");
+        let own = self.code.function_name(value);
         let of_file =
             |j: usize| self.code.variable_at(name, j).is_some_and(|(at, _)| !self.code.is_in_function(at));
         let here = |j: usize| (open..end).contains(&j) || !self.code.is_in_function(j) || of_file(j);
