@@ -2,6 +2,7 @@
  * the object. With -DFIXED the object is allocated by itself, on a line of its own. */
 #include "common.h"
 #include <memory>
+#include <vector>
 struct alignas(64) Apart { long rate; };
 struct Beside { long rate; };
 #ifdef FIXED
@@ -29,10 +30,11 @@ int main(int argc, char **argv)
 #ifdef FIXED
 	current = std::shared_ptr<Settings>(new Settings{7});
 #else
-	/* A block that ends a line would leave the count there and the object on the next one. */
-	std::shared_ptr<Settings> passed;
+	/* A block that ends a line would leave the count there and the object on the next one. Such blocks are kept, so
+	 * that none is given out again. */
+	std::vector<std::shared_ptr<Settings>> passed;
 	do {
-		passed = current;
+		passed.push_back(current);
 		current = std::make_shared<Settings>(Settings{7});
 	} while ((unsigned long)current.get() % 64 == 0);
 #endif

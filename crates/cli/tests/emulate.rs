@@ -234,8 +234,8 @@ int main(int n, char **v) {
 }
 
 /// Two threads add to what a lock of the program's own protects, `HOLD` times each turn: `-DLOCK=` 1 test and set, 2 a
-/// futex that counts down, 3 compare and exchange, 4 a queue (CLH), 5 a sequence lock. With long turns nothing is
-/// fought over.
+/// futex that counts down, 3 compare and exchange, 4 a queue (CLH), 5 a sequence lock, 6 tickets. With long turns
+/// nothing is fought over.
 const LOCKED: &str = r#"
 #include <pthread.h>
 #include <sched.h>
@@ -245,7 +245,7 @@ const LOCKED: &str = r#"
 struct node { int busy; } __attribute__((aligned(64)));
 static struct node nodes[3], *tail __attribute__((aligned(64))) = &nodes[2];
 static __thread struct node *own, *before;
-static int word __attribute__((aligned(64)));
+static int word __attribute__((aligned(64))), serving __attribute__((aligned(64)));
 static struct { volatile long hits; volatile long misses; } held __attribute__((aligned(64)));
 static volatile int started __attribute__((aligned(64)));
 static void take(void) {
@@ -271,6 +271,9 @@ static void take(void) {
             break;
         sched_yield();
     }
+#elif LOCK == 6
+    int mine = __atomic_fetch_add(&word, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&serving, __ATOMIC_ACQUIRE) != mine) sched_yield();
 #else
     for (int free = 0; !__atomic_compare_exchange_n(&word, &free, 7, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); free = 0)
         usleep(100);
@@ -287,6 +290,8 @@ static void give(void) {
     own = before;
 #elif LOCK == 5
     __atomic_fetch_add(&word, 1, __ATOMIC_RELEASE);
+#elif LOCK == 6
+    __atomic_store_n(&serving, __atomic_load_n(&serving, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 #else
     __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
 #endif
@@ -321,7 +326,7 @@ fn locks_made_of_atomics_protect_what_they_hold() {
         if !wish(compiler) {
             continue;
         }
-        for lock in ["-DLOCK=1", "-DLOCK=2", "-DLOCK=3", "-DLOCK=4", "-DLOCK=5"] {
+        for lock in ["-DLOCK=1", "-DLOCK=2", "-DLOCK=3", "-DLOCK=4", "-DLOCK=5", "-DLOCK=6"] {
             for flag in ["-pie", "-static"] {
                 // QEMU moves such a program: what queues hold is no address of the recorder's (docs/emulate.md).
                 if (compiler, lock, flag) == ("aarch64-linux-gnu-gcc", "-DLOCK=4", "-static") {

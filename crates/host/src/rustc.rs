@@ -58,10 +58,10 @@ pub fn run(args: &[OsString]) -> Result<u8, CcError> {
     Err(CcError::Io(rustc.to_string_lossy().into_owned(), command.exec()))
 }
 
-/// What makes a crate recordable. Debug information in full, whatever the profile says.
+/// What makes a crate recordable. Debug information in full and in the program, whatever the profile says.
 fn flags(minor: u32) -> Vec<&'static str> {
     let mut out = vec!["-Zsanitizer=thread", "-Zexternal-clangrt", "-Cdebuginfo=2", "-Cstrip=none"];
-    out.push("-Cforce-frame-pointers=yes");
+    out.extend(["-Csplit-debuginfo=off", "-Cforce-frame-pointers=yes"]);
     if minor >= MISMATCH_MINOR {
         out.push("-Cunsafe-allow-abi-mismatch=sanitizer");
         // Where a struct is defined: for patches.

@@ -164,7 +164,7 @@ pub fn seen(entered: &Entered, addr: u64, value: u64) {
         NOTHING if still => wait_on(entered),
         NOTHING if is_next(g, addr, value) => g.next = value,
         NOTHING => {}
-        TICKET if value == g.ticket && addr != g.word => begin(entered, TICKET, addr),
+        TICKET if value == g.ticket && addr != g.word && may_be(TICKET, addr) => begin(entered, TICKET, addr),
         ARRAY => {
             g.node = addr;
             begin(entered, ARRAY, g.word)
@@ -211,7 +211,7 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, (from, to): (u64, u6
         return true;
     }
     if g.kind != NOTHING {
-        return false;
+        return g.kind == TICKET && is_forgotten(g);
     }
     if core::mem::take(&mut g.gave) == addr {
         let counts = step == 1 && from & 1 == 1 && how == How::Compares && !waits::is_polled(addr);
@@ -221,7 +221,7 @@ pub unsafe fn stepping(t: *mut Live, addr: u64, bytes: u64, (from, to): (u64, u6
         return counts;
     }
     // From 0 to 1 goes what is a lock of one word, too.
-    let compares = || how == How::Compares && from != 0 && may_be_sequence(addr);
+    let compares = || how == How::Compares && from != 0 && may_be(SEQUENCE, addr);
     if step == 1 && from & 1 == 0 && (waits::is_polled(addr) || compares()) {
         *g = Guard { wait: SEQUENCE, word: addr, ticket: to, ..Guard::NONE };
         return true;
@@ -280,7 +280,7 @@ pub fn stepped(entered: &Entered) {
         TICKET if g.word == 0 => begin(entered, TICKET, g.node),
         TICKET => arrays_ticket(entered, g),
         NOTHING => {
-            // Another ticket while it has the lock.
+            // Another ticket while it has the lock, or too much else.
             waits::no_lock(slot(entered, g.word));
             *g = Guard::NONE;
         }
@@ -331,9 +331,18 @@ fn slot(entered: &Entered, word: u64) -> &'static Slot {
     sync::slot(entered, word + 1)
 }
 
-/// It is not known that the word is no sequence lock's.
-fn may_be_sequence(word: u64) -> bool {
-    sync::known(word + 1).is_none_or(|s| waits::may_be_lock_as(s, SEQUENCE))
+/// It is not known that the word is none of such a lock.
+fn may_be(kind: u64, word: u64) -> bool {
+    sync::known(word + 1).is_none_or(|s| waits::may_be_lock_as(s, kind))
+}
+
+/// The thread has done something to words again and again, and never passed its turn on: what showed its ticket was a
+/// flag, or another number, and what it does meanwhile should not be lost. One that is known to be a lock may be held
+/// for so long.
+fn is_forgotten(g: &mut Guard) -> bool {
+    const STEPS_MAX: u64 = 8;
+    g.node += 1;
+    g.node > STEPS_MAX && !sync::known(g.word + 1).is_some_and(is_lock)
 }
 
 fn is_lock(s: &'static Slot) -> bool {
@@ -369,6 +378,7 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
     let again = kind == TICKET && is_behind(g.ticket, s.free.load(Relaxed), g.before);
     if kind == TICKET {
         s.second.store(g.before, Relaxed);
+        g.node = 0;
     }
     // Who has a lock of flags goes on at the one that the last one put up.
     let stranger = kind == ARRAY && g.node != s.free.load(Relaxed);
@@ -446,13 +456,14 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
     }
     if g.kind == TICKET {
         s.free.store(g.ticket.wrapping_add(1), Relaxed);
+        // The word may be another kind of lock's, whose value was by chance that of a count.
         if (to ^ g.ticket.wrapping_add(1)) & g.before != 0 {
-            waits::no_lock(s);
+            waits::no_lock_as(s, TICKET);
         }
     }
     // Not even again by going up: permits that are given back and taken, say.
     if g.kind == SEQUENCE && (to & 1 == 1 || (at_once && to < g.ticket)) {
-        waits::no_lock(s);
+        waits::no_lock_as(s, SEQUENCE);
     }
     // What gives a lock away is no step to the next one. A queue's tail may not have been given after all.
     *g = Guard { gave: if at_once && !is_queue(g.kind) { addr } else { 0 }, ..Guard::NONE };

@@ -23,6 +23,7 @@ mod atomic {
 
 pub mod arch;
 pub mod arena;
+mod arrivals;
 mod borders;
 pub mod callers;
 pub mod channels;
@@ -35,6 +36,7 @@ mod early;
 pub mod foreign;
 pub mod guards;
 pub mod heap;
+mod idle;
 pub mod latches;
 mod lockfree;
 mod locks;

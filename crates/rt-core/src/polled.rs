@@ -62,9 +62,9 @@ pub unsafe fn storing(t: *mut Live, addr: u64, to: u64) {
 #[inline(always)]
 pub fn stored(enter: impl FnOnce() -> Option<Entered>, addr: u64) {
     if waits::watched(addr)
-        && let Some(_inside) = enter()
+        && let Some(t) = enter()
     {
-        standing::let_go(addr)
+        standing::let_go(&t, addr)
     }
 }
 

@@ -11,13 +11,15 @@
 //! have been let go, and counts as at work; unless those who wait there mostly wait again after a change, since it was
 //! for somebody else.
 
+use crate::arrivals::{self, Arrivals};
 use crate::channels;
+use crate::idle::*;
 use crate::processes::{self, is_key};
 use crate::sync;
 use crate::thread::{Entered, now, round};
 use crate::waits;
 use crate::wire::*;
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Threads of which it is known at the same time; with more, nobody knows what all do.
 const THREADS: usize = 128;
@@ -25,11 +27,6 @@ const THREADS: usize = 128;
 /// A step has at least so many accesses. A program that hands a line on more often spends time on that: shorter
 /// steps stay in one window, where their hand-offs count.
 const STEP_MIN: u64 = WINDOW_VT / 64;
-
-/// A thread that did no more than this does nothing to speak of: a loop's counter, what its turn is.
-const IDLE_MAX: u64 = 16;
-/// Lines that one may have touched that does nothing.
-const IDLE_LINES_MAX: u32 = 8;
 
 /// Who has done nothing yet after so many changes is late, and may have to do what others do at once.
 const NEW_MAX: u64 = 8;
@@ -92,6 +89,9 @@ struct Standing {
     signals: AtomicU64,
     /// How often it sent something before it ever waited.
     sent: AtomicU64,
+    /// Whose change let it go last: the address of that thread's [`Live`].
+    let_go_by: AtomicU64,
+    arrivals: Arrivals,
 }
 
 static ALL: [Standing; THREADS] = [const {
@@ -111,6 +111,8 @@ static ALL: [Standing; THREADS] = [const {
         done: AtomicU64::new(0),
         signals: AtomicU64::new(0),
         sent: AtomicU64::new(0),
+        let_go_by: AtomicU64::new(0),
+        arrivals: Arrivals::new(),
     }
 }; THREADS];
 /// Places ever used.
@@ -160,6 +162,7 @@ pub unsafe fn begin(t: *mut Live) {
                 for x in [&s.at, &s.sent, &s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
                     x.store(0, Relaxed);
                 }
+                s.arrivals.reset();
                 (*t).standing = k as u32 + 1;
                 // Who was just created has done nothing.
                 creates(t);
@@ -326,6 +329,7 @@ fn wait(entered: &Entered, addr: u64, calls: bool, signals: u64) {
             return;
         }
         learn(entered, s, addr);
+        s.arrivals.goes_on(count_of_many(t), true);
         s.done.fetch_max(done(t), Relaxed);
         s.vt.store(sync::settle(entered), Relaxed);
         s.at.store(addr, Relaxed);
@@ -398,16 +402,8 @@ pub unsafe fn jumped(t: *mut Live, by: u64) {
     if let Some(s) = unsafe { own(t) } {
         s.went_on_vt.fetch_add(by, Relaxed);
         s.mark.fetch_add(by, Relaxed);
+        s.arrivals.jumped(by);
     }
-}
-
-/// The thread's clock as if its table were empty, nearly: of a full one it is what was flushed.
-///
-/// # Safety
-/// `t` is the calling thread's.
-unsafe fn count(t: *mut Live) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe { now(t) + in_table(t, &|_| true).unwrap_or(0) }
 }
 
 fn is_at(s: &Standing, state: u64, addr: u64) -> bool {
@@ -420,8 +416,9 @@ fn change(s: &Standing, from: u64, to: u64) {
 
 /// All who wait at an address, or would next, may go on. Told before and after the change:
 /// who looks in between sees what was there before it.
-pub fn let_go(addr: u64) {
-    places().iter().filter(|s| is_at(s, WAITS, addr) || is_at(s, POSTED, addr)).for_each(release);
+pub fn let_go(entered: &Entered, addr: u64) {
+    let by = entered.live() as u64;
+    places().iter().filter(|s| is_at(s, WAITS, addr) || is_at(s, POSTED, addr)).for_each(|s| release(s, by));
 }
 
 /// The earliest clock of the threads that wait at an address and have never yet waited and gone on: they are at a gate
@@ -442,8 +439,9 @@ pub fn all_go_on(addr: u64) {
     });
 }
 
-fn release(s: &Standing) {
+fn release(s: &Standing, by: u64) {
     let Some(live) = s.thread() else { return };
+    s.let_go_by.store(by, Relaxed);
     // SAFETY: states stay in the mapping; a clock is an atomic.
     s.mark.store(unsafe { now(live) }, Relaxed);
     change(s, WAITS, LET_GO);
@@ -467,8 +465,8 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         // Who has never waited is behind nobody: those who get it may have been told by others what these did.
         let latest = latest.map(|latest| if never_waited { 0 } else { latest });
         match all {
-            true => let_go(addr),
-            false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s)),
+            true => let_go(entered, addr),
+            false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s, t as u64)),
         }
         me.done.fetch_max(done(t), Relaxed);
         let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
@@ -478,6 +476,15 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             BORDER.fetch_max(vt, AcqRel);
             sync::join_holding(entered, vt);
         });
+        // Who has just waited leaves, and does not arrive.
+        let exchanges = by == By::Exchange && ![WAITS, LET_GO].contains(&me.state.load(Relaxed));
+        me.arrivals.goes_on(count_of_many(t), false);
+        if exchanges && me.arrivals.are_usual() {
+            sync::settle(entered);
+        }
+        if exchanges {
+            me.arrivals.exchanges(count_of_many(t));
+        }
         me.vt.store(now(t), Relaxed);
         me.mark.store(if eager { 0 } else { now(t) }, Relaxed);
         me.change.store(CHANGES.fetch_add(1, AcqRel) + 1, Relaxed);
@@ -507,7 +514,11 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
         let at = s.at.load(Relaxed);
         // SAFETY: states stay in the mapping; a clock is an atomic.
         let clock = unsafe { now(live) };
-        let still = clock <= s.mark.load(Relaxed) + IDLE_MAX;
+        let arrives =
+            by != By::Exchange && at == addr && s.state.load(Acquire) == WORKS && s.arrivals.are_usual();
+        let most =
+            if arrives { (arrivals::ACCESSES_MAX, arrivals::LINES_MAX) } else { (IDLE_MAX, IDLE_LINES_MAX) };
+        let still = clock <= s.mark.load(Relaxed) + most.0;
         let new = s.change.load(Relaxed) + NEW_MAX >= CHANGES.load(Relaxed);
         let may_wait = match s.state.load(Acquire) {
             WAITS => true,
@@ -516,8 +527,12 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             _ if !still => false,
             // It has begun, and come to nothing yet.
             WORKS if at == 0 => by == By::Call && new,
+            // On its way to wait for this.
+            WORKS if arrives => true,
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
-            LET_GO => (matches!(by, By::Store | By::Return) && waited && at == addr) || mostly_in_vain(s),
+            LET_GO if matches!(by, By::Store | By::Return) && waited && at == addr => true,
+            // Who let it go itself, and has changed something again since, did not have to wait for it.
+            LET_GO => mostly_in_vain(s) && s.let_go_by.load(Relaxed) != me.live.load(Relaxed),
             POSTED if at != 0 => true,
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,
@@ -525,7 +540,7 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
         let looks_only = s.looks_only.load(Relaxed) != 0 && s.calls.load(Relaxed) == 0;
         // Where nobody of this process sends, what comes does so when others want.
         let foreign = is_key(at) && at != addr && !channels::sent(at) && s.state.load(Relaxed) != NEW;
-        if !may_wait || looks_only || foreign || !is_idle(live) {
+        if !may_wait || looks_only || foreign || !is_idle(live, at, most) {
             return None;
         }
         // Who waits for another word stays there; what the others come to wait for is not known yet.
@@ -547,9 +562,8 @@ fn mostly_in_vain(s: &Standing) -> bool {
 /// # Safety
 /// `t` is the calling thread's.
 unsafe fn done(t: *mut Live) -> u64 {
-    const LINES_MAX: u32 = 48;
     // SAFETY: the thread's own cells.
-    unsafe { now(t).saturating_sub((*t).step_vt) + of_lines(t, LINES_MAX, &|_| true).unwrap_or(STEP_MIN) }
+    unsafe { now(t).saturating_sub((*t).step_vt) + in_table(t, LINES_MAX, &|_| true).unwrap_or(STEP_MIN) }
 }
 
 /// Since its clock was last joined with another one, the calling thread has done more than a transfer is worth.
@@ -559,88 +573,6 @@ unsafe fn done(t: *mut Live) -> u64 {
 pub unsafe fn has_stepped(t: *mut Live) -> bool {
     // SAFETY: the caller's promise.
     unsafe { done(t) >= STEP_MIN }
-}
-
-/// The thread has done nothing but look since its table was emptied last, which all do that begin to wait or change
-/// something. Others look as well: what they see may be a moment old.
-fn is_idle(live: *mut Live) -> bool {
-    // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
-    unsafe { in_table(live, &|line| !polls(live, line)).is_some_and(|n| n <= IDLE_MAX) }
-}
-
-/// One of the words that the thread looked at lies in the line.
-///
-/// # Safety
-/// `t` is a thread's state.
-unsafe fn polls(t: *mut Live, line: u64) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { any_look(t, |addr| addr & !(LINE - 1) == line) }
-}
-
-fn looks_at(live: *mut Live, addr: u64) -> bool {
-    // SAFETY: states stay in the mapping.
-    unsafe { any_look(live, |looked| looked == addr) }
-}
-
-/// # Safety
-/// `t` is a thread's state.
-unsafe fn any_look(t: *mut Live, wanted: impl Fn(u64) -> bool) -> bool {
-    // SAFETY: states stay in the mapping; there are LOOKS looks.
-    unsafe {
-        let looks = (&raw mut (*t).looks).cast::<Look>();
-        (0..LOOKS).any(|k| wanted(AtomicU64::from_ptr(&raw mut (*looks.add(k)).addr).load(Relaxed)))
-    }
-}
-
-/// Accesses that a thread's table holds, of lines that are wanted, and stores to any; `None` if it has touched too many
-/// lines to say.
-///
-/// # Safety
-/// `t` is a thread's state.
-unsafe fn in_table(t: *mut Live, wanted: &dyn Fn(u64) -> bool) -> Option<u64> {
-    // SAFETY: the caller's promise.
-    unsafe { of_lines(t, IDLE_LINES_MAX, wanted) }
-}
-
-/// The same with another number of lines that are not too many.
-///
-/// # Safety
-/// As [`in_table`].
-unsafe fn of_lines(t: *mut Live, most: u32, wanted: &dyn Fn(u64) -> bool) -> Option<u64> {
-    let (mut lines, mut sum) = (0, 0);
-    // SAFETY: states stay in the mapping; entries' indices are below ENTRIES, counters' below 16.
-    unsafe {
-        for g in 0..ENTRIES / 64 {
-            let mut bits = AtomicU64::from_ptr((&raw mut (*t).used[0]).add(g)).load(Relaxed);
-            lines += bits.count_ones();
-            if lines > most {
-                return None;
-            }
-            while bits != 0 {
-                let i = g * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                sum += in_entry(t, i, wanted);
-            }
-        }
-    }
-    Some(sum)
-}
-
-/// # Safety
-/// `t` is a thread's state, `i` is below ENTRIES.
-unsafe fn in_entry(t: *mut Live, i: usize, wanted: &dyn Fn(u64) -> bool) -> u64 {
-    // SAFETY: the caller's promise; an entry has 16 counters, and 8 of read-modify-writes beside it.
-    unsafe {
-        let e = (&raw mut (*t).entries[0]).add(i);
-        let key = AtomicU64::from_ptr(&raw mut (*e).key).load(Relaxed) & !HIDDEN;
-        let number = |c: *mut u16| AtomicU16::from_ptr(c).load(Relaxed);
-        let plain = |k| number((&raw mut (*e).cnt[0]).add(k)).saturating_sub(COUNT_START) as u64;
-        let rmw = |k| number((&raw mut (*t).rmw[0][0]).add(i * 8 + k)) as u64;
-        match wanted(key) {
-            true => (0..16).map(plain).sum::<u64>() + (0..8).map(rmw).sum::<u64>(),
-            false => (8..16).map(plain).sum(),
-        }
-    }
 }
 
 /// A counter of the calling thread's table is full: whoever counts so much on a line that it does not poll, or by
@@ -653,7 +585,7 @@ pub unsafe fn counted(t: *mut Live, line: u64, stores: bool) {
     unsafe {
         if let Some(s) = own(t)
             && s.state.load(Relaxed) != WORKS
-            && (stores || !polls(t, line))
+            && (stores || !(polls(t, line) || reads_while_looking(t, s.at.load(Relaxed), line)))
         {
             went_on_unchanged(t, s);
             s.state.store(WORKS, Release);

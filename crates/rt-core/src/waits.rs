@@ -133,7 +133,7 @@ pub unsafe fn look(t: *mut Live, addr: u64, value: u64) -> bool {
             return false;
         }
         (*l).value = value;
-        let times = times(l);
+        let times = times((*l).again);
         let news = if same { times == 0 } else { cell(addr).load(Relaxed) != 0 };
         (*l).again = if same { times + AGAIN } else { OTHER };
         news
@@ -197,7 +197,7 @@ pub fn seen(entered: &Entered, addr: u64) {
     // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
     unsafe {
         let t = entered.live();
-        let again = times(own(t, addr)) != 0;
+        let again = times((*own(t, addr)).again) != 0;
         let s = sync::slot(entered, addr);
         let value = (*own(t, addr)).value;
         if again {
@@ -242,7 +242,7 @@ pub fn asleep_for(entered: &Entered, addr: u64) {
     unsafe {
         if addr != 0 && (*own(entered.live(), addr)).addr == addr && is_unchanged(entered, addr) {
             let l = own(entered.live(), addr);
-            (*l).again = times(l).max(AGAIN);
+            (*l).again = times((*l).again).max(AGAIN);
             seen(entered, addr);
         }
     }
@@ -269,12 +269,13 @@ unsafe fn worked(t: *mut Live) -> bool {
 /// How often the thread has seen the same again at an address, one look after the other.
 ///
 /// # Safety
-/// `t` is the calling thread's.
+/// `t` is a thread's; of another one than the calling, the answer may be a moment old.
 pub(crate) unsafe fn times_again(t: *mut Live, addr: u64) -> u64 {
-    // SAFETY: the thread's own cells.
+    // SAFETY: states stay in the mapping; the owner writes whole words.
     unsafe {
         let l = own(t, addr);
-        if (*l).addr == addr { times(l) } else { 0 }
+        let of = |cell: *mut u64| AtomicU64::from_ptr(cell).load(Relaxed);
+        if of(&raw mut (*l).addr) == addr { times(of(&raw mut (*l).again)) } else { 0 }
     }
 }
 
@@ -290,14 +291,10 @@ pub(crate) unsafe fn last_seen(t: *mut Live, addr: u64) -> Option<u64> {
     }
 }
 
-/// How often in a row a look showed the same value again.
-///
-/// # Safety
-/// `l` is one of the calling thread's.
+/// How often in a row a look showed the same value again, by what it keeps of that.
 #[inline(always)]
-unsafe fn times(l: *const Look) -> u64 {
-    // SAFETY: the caller's promise.
-    match unsafe { (*l).again } {
+fn times(again: u64) -> u64 {
+    match again {
         OTHER | STORED => 0,
         n => n,
     }
@@ -497,7 +494,7 @@ fn was_read(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
 
 /// The calling thread has changed a watched word with one instruction.
 pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
-    standing::let_go(addr);
+    standing::let_go(entered, addr);
     guards::foreign(entered, addr, from, to);
     let s = sync::slot(entered, addr);
     let (me, step) = (thread_number(entered), to.wrapping_sub(from));

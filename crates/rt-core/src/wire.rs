@@ -432,7 +432,8 @@ pub struct Guard {
     /// The word that stands for the lock; while the thread waits for its ticket, that which gave it.
     pub word: u64,
     pub ticket: u64,
-    /// Nodes of a queue: the thread's, that of the one before, of the one behind.
+    /// Nodes of a queue: the thread's, that of the one before, of the one behind. Once it has a lock by its ticket,
+    /// `node` counts what it has done to other words since.
     pub node: u64,
     pub before: u64,
     pub next: u64,

@@ -248,8 +248,7 @@ fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted
     if n == 8 && from != to {
         [from, to].into_iter().filter(|a| guards::is_address(*a)).for_each(mark_node);
     }
-    // Who counts has arrived somewhere, and is about to wait.
-    if from != to && how != How::Counts {
+    if from != to {
         let_others_look(cpu, addr);
     }
 }

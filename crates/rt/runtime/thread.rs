@@ -285,9 +285,8 @@ pub unsafe fn init() {
     }
 }
 
-unsafe extern "C" {
-    static __libc_stack_end: u64;
-}
+/// Where the name of the executed file stands: above all else of the main thread's stack.
+const AT_EXECFN: u64 = 31;
 
 /// The main thread's stack as far as it may grow.
 ///
@@ -295,11 +294,15 @@ unsafe extern "C" {
 /// Called in the main thread.
 unsafe fn main_stack() -> (u64, u64) {
     let mut lim = [8u64 << 20; 2];
-    // SAFETY: the kernel writes two numbers; libc sets the other one before any code runs.
+    // SAFETY: the kernel writes two numbers; libc has what the kernel told before any code runs.
     unsafe {
         sys::call(sys::SYS_prlimit64, 0, 3, 0, lim.as_mut_ptr() as usize, 0, 0);
-        // Arguments and environment lie above; they are the process's, 1 MiB is generous.
-        let hi = (__libc_stack_end + (1 << 20)) & !4095;
+        // Not `__libc_stack_end`: that is the loader's, and GNU ld with LTO does not look there.
+        let top = match sys::getauxval(AT_EXECFN) {
+            0 => &raw const lim as u64 + (1 << 20),
+            name => name + 4096,
+        };
+        let hi = top & !4095;
         (hi.saturating_sub(lim[0].min(1 << 30)), hi)
     }
 }

@@ -1,0 +1,136 @@
+//! What a thread has done lately, by its table and its looks: others ask, too. What they see may be a moment old.
+
+use crate::thread::now;
+use crate::waits;
+use crate::wire::*;
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::*};
+
+/// A thread that did no more than this does nothing to speak of: a loop's counter, what its turn is.
+pub(crate) const IDLE_MAX: u64 = 16;
+/// Lines that one may have touched that does nothing.
+pub(crate) const IDLE_LINES_MAX: u32 = 8;
+/// Lines of a thread's table that are looked through at most.
+pub(crate) const LINES_MAX: u32 = 48;
+/// Reads of a thread's own stack that belong to each look at what it waits for: compilers keep there where that lies.
+const READS_PER_LOOK: u64 = 4;
+
+/// The thread's clock as if its table were empty, nearly: of a full one it is what was flushed.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub(crate) unsafe fn count(t: *mut Live) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { now(t) + in_table(t, IDLE_LINES_MAX, &|_| true).unwrap_or(0) }
+}
+
+/// The same, 0 if the table holds too many lines to say.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub(crate) unsafe fn count_of_many(t: *mut Live) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { in_table(t, LINES_MAX, &|_| true).map_or(0, |n| now(t) + n) }
+}
+
+/// The thread has done nothing but look, lately at `addr`, since its table was emptied last, which all do that begin to
+/// wait or change something, or no more than so many accesses of so many lines.
+pub(crate) fn is_idle(live: *mut Live, addr: u64, (most, lines): (u64, u32)) -> bool {
+    // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
+    unsafe {
+        let within = |most: u64, wanted: &dyn Fn(u64) -> bool| {
+            in_table(live, lines, wanted).is_some_and(|n| n <= most)
+        };
+        let beside = |line: u64| !polls(live, line);
+        within(most, &beside)
+            || (within(most, &|line| beside(line) && !is_of_stack(live, line))
+                && within(most + READS_PER_LOOK * waits::times_again(live, addr), &beside))
+    }
+}
+
+/// The line lies on the thread's own stack.
+///
+/// # Safety
+/// `t` is a thread's state.
+unsafe fn is_of_stack(t: *mut Live, line: u64) -> bool {
+    // SAFETY: states and what describes threads stay in the mapping; the stack is noted when the thread begins.
+    unsafe {
+        let info = (*t).info_at as *const ThreadInfo;
+        ((*info).stack_lo..(*info).stack_hi).contains(&line)
+    }
+}
+
+/// One of the words that the thread looked at lies in the line.
+///
+/// # Safety
+/// `t` is a thread's state.
+pub(crate) unsafe fn polls(t: *mut Live, line: u64) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { any_look(t, |addr| addr & !(LINE - 1) == line) }
+}
+
+/// One of the words that the thread looked at is this one.
+pub(crate) fn looks_at(live: *mut Live, addr: u64) -> bool {
+    // SAFETY: states stay in the mapping.
+    unsafe { any_look(live, |looked| looked == addr) }
+}
+
+/// # Safety
+/// `t` is a thread's state.
+unsafe fn any_look(t: *mut Live, wanted: impl Fn(u64) -> bool) -> bool {
+    // SAFETY: states stay in the mapping; there are LOOKS looks.
+    unsafe {
+        let looks = (&raw mut (*t).looks).cast::<Look>();
+        (0..LOOKS).any(|k| wanted(AtomicU64::from_ptr(&raw mut (*looks.add(k)).addr).load(Relaxed)))
+    }
+}
+
+/// Accesses that a thread's table holds, of lines that are wanted, and stores to any; `None` if it has touched more
+/// than `most` lines, too many to say.
+///
+/// # Safety
+/// `t` is a thread's state.
+pub(crate) unsafe fn in_table(t: *mut Live, most: u32, wanted: &dyn Fn(u64) -> bool) -> Option<u64> {
+    let (mut lines, mut sum) = (0, 0);
+    // SAFETY: states stay in the mapping; entries' indices are below ENTRIES, counters' below 16.
+    unsafe {
+        for g in 0..ENTRIES / 64 {
+            let mut bits = AtomicU64::from_ptr((&raw mut (*t).used[0]).add(g)).load(Relaxed);
+            lines += bits.count_ones();
+            if lines > most {
+                return None;
+            }
+            while bits != 0 {
+                let i = g * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                sum += in_entry(t, i, wanted);
+            }
+        }
+    }
+    Some(sum)
+}
+
+/// # Safety
+/// `t` is a thread's state, `i` is below ENTRIES.
+unsafe fn in_entry(t: *mut Live, i: usize, wanted: &dyn Fn(u64) -> bool) -> u64 {
+    // SAFETY: the caller's promise; an entry has 16 counters, and 8 of read-modify-writes beside it.
+    unsafe {
+        let e = (&raw mut (*t).entries[0]).add(i);
+        let key = AtomicU64::from_ptr(&raw mut (*e).key).load(Relaxed) & !HIDDEN;
+        let number = |c: *mut u16| AtomicU16::from_ptr(c).load(Relaxed);
+        let plain = |k| number((&raw mut (*e).cnt[0]).add(k)).saturating_sub(COUNT_START) as u64;
+        let rmw = |k| number((&raw mut (*t).rmw[0][0]).add(i * 8 + k)) as u64;
+        match wanted(key) {
+            true => (0..16).map(plain).sum::<u64>() + (0..8).map(rmw).sum::<u64>(),
+            false => (8..16).map(plain).sum(),
+        }
+    }
+}
+
+/// So many reads of a line as fill a counter are those of a stack that go with so many looks.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub(crate) unsafe fn reads_while_looking(t: *mut Live, at: u64, line: u64) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { is_of_stack(t, line) && READS_PER_LOOK * waits::times_again(t, at) >= COUNT_SPAN as u64 }
+}
