@@ -69,6 +69,7 @@ pub(crate) fn candidates(
     frames: &[Site],
     bytes: u64,
 ) -> Vec<Candidate> {
+    let frames = rust::past_allocator(frames);
     if rust::allocates(frames) {
         return rust::candidates(images, frames, bytes);
     }

@@ -48,6 +48,21 @@ fn is_users(frame: &Frame) -> bool {
     frame.line > 0 && !is_library(frame) && !libc
 }
 
+/// A function of the program's own global allocator, or what calls it: who wanted the memory is behind these.
+fn is_allocator(frame: &Frame) -> bool {
+    let f = &frame.function;
+    f.contains(" as core::alloc::global::GlobalAlloc>::") || ASKS.iter().any(|a| f.ends_with(a))
+}
+
+/// What the compiler puts between the library and the program's allocator.
+const ASKS: [&str; 4] = ["__rust_alloc", "__rust_alloc_zeroed", "__rust_realloc", "__rg_alloc"];
+
+/// The frames of an allocation without those of a global allocator of the program's own.
+pub(crate) fn past_allocator(frames: &[Site]) -> &[Site] {
+    let last = frames.iter().take(FRAMES_MAX).rposition(|f| is_allocator(&f.frame));
+    last.map_or(frames, |n| &frames[n + 1..])
+}
+
 /// The allocation is the library's.
 pub(crate) fn allocates(frames: &[Site]) -> bool {
     frames.first().is_some_and(|f| is_library(&f.frame))
@@ -151,16 +166,31 @@ fn allocations(e: &mut Evidence) {
     }
 }
 
-/// The nearest caller with a function of the program, if the code itself has none.
+/// The nearest code with a function of the program that asks for memory: the code's own outer frames, or a caller's;
+/// `None` if its first one is that.
 fn user_of(e: &mut Evidence, code: u32) -> Option<u32> {
+    let asks = |f: &Frame| is_users(f) && !is_allocator(f);
     let row = e.code.get(code as usize)?;
-    if row.frames.iter().any(is_users) || !row.frames.first().is_some_and(is_library) {
+    if !row.frames.first().is_some_and(|f| is_library(f) || is_allocator(f)) {
         return None;
     }
-    let user = |c: &u32| e.code.get(*c as usize).is_some_and(|c| c.frames.iter().any(is_users));
-    let at = row.chain.iter().position(user)?;
-    let (caller, rest) = (row.chain[at], row.chain[at + 1..].to_vec());
-    with_callers(e, caller, rest)
+    let user = |c: &u32| e.code.get(*c as usize).is_some_and(|c| c.frames.iter().any(asks));
+    let site = match row.frames.iter().any(asks) {
+        true => code,
+        false => {
+            let at = row.chain.iter().position(user)?;
+            let (caller, rest) = (row.chain[at], row.chain[at + 1..].to_vec());
+            with_callers(e, caller, rest)?
+        }
+    };
+    let row = e.code.get(site as usize)?;
+    if !row.frames.iter().any(is_allocator) {
+        return (site != code).then_some(site);
+    }
+    let frames = row.frames.iter().skip_while(|f| !asks(f)).cloned().collect();
+    let row = Code { frames, ..row.clone() };
+    e.code.push(row);
+    Some(e.code.len() as u32 - 1)
 }
 
 #[cfg(test)]
@@ -177,6 +207,31 @@ mod tests {
     fn code(address: u64, frames: &[(&str, &str)], chain: &[u32]) -> Code {
         let frames = frames.iter().map(|(f, file)| frame(f, file)).collect();
         Code { process: 0, module: None, address, frames, chain: chain.to_vec() }
+    }
+
+    #[test]
+    fn behind_a_global_allocator_of_the_program_stands_who_asked() {
+        const ALLOC: &str = "<app::Counting as core::alloc::global::GlobalAlloc>::alloc";
+        let inner = [("alloc", "/rustc/abc/library/std/src/sys/alloc/unix.rs"), (ALLOC, "src/main.rs")];
+        let new = ("new", "/rustc/abc/library/alloc/src/sync.rs");
+        let user = ("app::main", "src/main.rs");
+        let at = |codes: Vec<Code>| {
+            let mut e = Evidence::empty(Run::new(Source::Recorder, 1, Sees::ACCESSES));
+            e.code = codes;
+            let mut o = Object::unnamed(0, ObjectKind::Heap, 4096, 64);
+            o.alloc_code = Some(0);
+            e.objects.push(o);
+            settle(&mut e);
+            e.code[e.objects[0].alloc_code.unwrap() as usize].frames[0].function.clone()
+        };
+        let apart =
+            vec![code(1, &inner, &[1, 2]), code(2, &[("__rust_alloc", "")], &[]), code(3, &[new, user], &[])];
+        assert_eq!(at(apart), "app::main");
+        assert_eq!(at(vec![code(1, &[inner[0], inner[1], new, user], &[])]), "app::main");
+        let half = vec![code(1, &[inner[1]], &[1]), code(2, &[("__rg_alloc", ""), new, user], &[])];
+        assert_eq!(at(half), "app::main");
+        // Nobody is known that asked.
+        assert_eq!(at(vec![code(1, &[inner[1]], &[])]), ALLOC);
     }
 
     #[test]

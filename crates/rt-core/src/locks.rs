@@ -3,6 +3,7 @@
 use crate::arena::{alloc, at, cap, header, lost, reference};
 use crate::mem::take;
 use crate::sections::{MEMORY_SHARE, section_bytes};
+use crate::thread::Entered;
 use crate::wire::*;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -33,6 +34,17 @@ pub(crate) unsafe fn known(t: *mut Live, addr: u64, shared: bool) -> *mut Lock {
             (*c).at = l as u64;
         }
         (*c).at as *mut Lock
+    }
+}
+
+/// The calling thread has taken a lock that is known by its word.
+pub(crate) fn taken_by_word(entered: &Entered, addr: u64) {
+    // SAFETY: the thread is inside the recorder; an entry of its table is its own.
+    unsafe {
+        let lock = known(entered.live(), addr, false);
+        if !lock.is_null() {
+            (*lock).by_word = 1;
+        }
     }
 }
 

@@ -531,8 +531,9 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             WORKS if arrives => true,
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
             LET_GO if matches!(by, By::Store | By::Return) && waited && at == addr => true,
-            // Who let it go itself, and has changed something again since, did not have to wait for it.
-            LET_GO => mostly_in_vain(s) && s.let_go_by.load(Relaxed) != me.live.load(Relaxed),
+            // Who let it go by the same word did not have to wait for it.
+            LET_GO if at == addr && s.let_go_by.load(Relaxed) == me.live.load(Relaxed) => false,
+            LET_GO => mostly_in_vain(s),
             POSTED if at != 0 => true,
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,

@@ -17,6 +17,7 @@
 use crate::early;
 use crate::guards;
 use crate::latches;
+use crate::locks;
 use crate::processes::{self, WATCHED};
 use crate::sections;
 use crate::standing::{self, By};
@@ -548,7 +549,10 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         match how {
             _ if !is_lock(s) => {}
             How::Counts => sections::taken(entered, addr, true),
-            _ => sync::locked_by_try(entered, addr),
+            _ => {
+                sync::locked_by_try(entered, addr);
+                locks::taken_by_word(entered, addr);
+            }
         }
     } else if s.second.load(Relaxed) != NEVER && joined(s, from, step, me) {
         s.second.store(step, Relaxed);

@@ -498,7 +498,9 @@ pub struct Lock {
     pub kept: u32,
     /// One section is traced of every two to the power of this.
     pub shift: u32,
-    pub pad: u32,
+    /// 1 if it is known by the word at its address, which atomics take and give back: other code than what is recorded
+    /// may do so, too.
+    pub by_word: u32,
 }
 
 /// A traced critical section.

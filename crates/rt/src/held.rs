@@ -94,6 +94,9 @@ impl HeldLocks {
             }
         }
         for (thread, l) in locks {
+            if l.lock.by_word != 0 {
+                out.mutexes.is_word(l.lock.addr);
+            }
             let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
             if l.sections.iter().all(|s| s.0.shared == 0) {
                 let first = l.sections.iter().map(|s| s.0.vt0).min().unwrap_or(0);

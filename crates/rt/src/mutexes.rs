@@ -8,7 +8,7 @@ use crate::held::{Share, accesses_of, covers};
 use crate::lines::AccessRun;
 use crate::wire::LINE;
 use crate::words::Kinds;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// glibc's locks: aligned to 8 bytes, what is taken at 0; of a mutex, owner and users at 8. Those of others are what is
 /// taken alone, wherever it lies.
@@ -30,6 +30,8 @@ pub(crate) struct Mutexes {
     taken: HashMap<(usize, u64), f64>,
     /// Clock of the first time that was seen of each.
     first: HashMap<u64, u64>,
+    /// Those that are known by their words.
+    words: HashSet<u64>,
 }
 
 impl Mutexes {
@@ -38,6 +40,11 @@ impl Mutexes {
         *self.taken.entry((thread, lock)).or_default() += times;
         let first = self.first.entry(lock).or_insert(from);
         *first = from.min(*first);
+    }
+
+    /// A lock is known by the word at its address.
+    pub fn is_word(&mut self, lock: u64) {
+        self.words.insert(lock);
     }
 
     /// Which of a thread's accesses to bytes `[lo, hi)` of a line were those of taking and giving back a mutex that
@@ -54,7 +61,8 @@ impl Mutexes {
         near.find_map(|(lock, own)| {
             let taken = *self.taken.get(&(thread, lock)).filter(|_| line + hi <= lock.saturating_add(END))?;
             (own || lock.is_multiple_of(ALIGN)).then_some(())?;
-            is_one(lock, line, taken, runs).then_some(())?;
+            let expected = if self.words.contains(&lock) { 0.0 } else { expected(taken) };
+            is_one(lock, line, expected, runs).then_some(())?;
             (own || has_owner(lock, line, taken, runs)).then_some(())?;
             let since = |from| accesses_of(runs, ((lo, hi), kinds), from);
             let (all, late) = (since(0), since(self.first.get(&lock).copied().unwrap_or(0)));
@@ -67,13 +75,11 @@ impl Mutexes {
     }
 }
 
-/// Whether a lock's word, if it is in the line, is taken and given back by atomics.
-fn is_one(lock: u64, line: u64, taken: f64, runs: &[AccessRun]) -> bool {
+/// Whether a lock's word, if it is in the line, is taken and given back by atomics, so many at least.
+fn is_one(lock: u64, line: u64, expected: f64, runs: &[AccessRun]) -> bool {
     let atomics = sum(runs, |r| &r.rmws, line, lock);
     let stores = sum(runs, |r| &r.writes, line, lock);
-    atomics
-        .zip(stores)
-        .is_none_or(|(atomics, stores)| atomics >= expected(taken) && stores <= STORES_MAX * atomics)
+    atomics.zip(stores).is_none_or(|(atomics, stores)| atomics >= expected && stores <= STORES_MAX * atomics)
 }
 
 /// Whether there is a word for the owner.
@@ -112,6 +118,18 @@ mod tests {
         assert_eq!(share(run(200, 0, 200), (8, 16)), Some(1.0));
         assert_eq!(share(run(200, 0, 200), (0, 16)), Some(1.0));
         assert_eq!(share(run(200, 0, 200), (16, 24)), None);
+    }
+
+    #[test]
+    fn a_lock_known_by_its_word_may_be_taken_by_code_that_is_not_recorded() {
+        let share = |stores: u32| {
+            let mut mutexes = Mutexes::default();
+            mutexes.add(3, 0x40, 100.0, 0);
+            mutexes.is_word(0x40);
+            mutexes.share(0x40, ((0, 4), Kinds::ALL), 3, &[run(60, stores, 0)]).map(|s| s.share)
+        };
+        assert_eq!(share(0), Some(1.0));
+        assert_eq!(share(30), None, "a spin lock");
     }
 
     #[test]

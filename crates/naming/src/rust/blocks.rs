@@ -47,8 +47,9 @@ pub(crate) fn part(evidence: &mut Evidence, images: &mut Images, sites: &mut Sit
             continue;
         };
         let frames = sites.of_code(evidence, images, code);
-        let Some(shape) = shape(&frames) else { continue };
-        let Some((c, found)) = element(images, &frames, shape, o.size) else { continue };
+        let frames = super::past_allocator(&frames);
+        let Some(shape) = shape(frames) else { continue };
+        let Some((c, found)) = element(images, frames, shape, o.size) else { continue };
         let object = (evidence.objects.len() + new.len()) as u32;
         let ty = Some(pending.image(images, c.image, c.ty));
         let size = found.count * found.bytes;
