@@ -198,15 +198,22 @@ fn in_namespaces_of_users_processes_and_networks() {
     }
 }
 
-/// Without a home the compiler wrapper asks for a folder, and takes one that it is given.
+/// Without a home every verb that needs the cache asks for a folder in the same words, and takes one that it is given.
 #[test]
 fn a_cache_that_cannot_be_written_is_named() {
     let Some(dir) = lab() else { return };
     let at = dir.path();
     let compile = format!("{} cc -g -pthread p.c -o again", env!("CARGO_BIN_EXE_tussle"));
     std::fs::write(at.join("file"), "").unwrap();
-    let out = shell(at, &["env", "-u", "XDG_CACHE_HOME", "HOME=./file"], &compile);
-    assert!(!out.status.success() && said(&out).contains("file/.cache"), "{}", said(&out));
+    for line in
+        ["cc p.c -o again", "cc --print-include", "hunt p.c", "cargo build", "record --children -- true"]
+    {
+        let line = format!("{} {line}", env!("CARGO_BIN_EXE_tussle"));
+        let out = shell(at, &["env", "-u", "XDG_CACHE_HOME", "HOME=./file"], &line);
+        let said = said(&out);
+        let named = said.contains("file/.cache") && said.contains("XDG_CACHE_HOME=/tmp/cache");
+        assert!(!out.status.success() && named, "{line}: {said}");
+    }
     let cache = format!("XDG_CACHE_HOME={}", at.join("cache").display());
     let out = shell(at, &["env", &cache, "HOME=./file"], &compile);
     assert!(out.status.success(), "{}", said(&out));

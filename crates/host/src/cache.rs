@@ -4,7 +4,8 @@
 //! recorder's runtime, `as-` and `cc-` names that lead to a tussle, `emulator-` and `guest-` what kernel recordings
 //! made. All of it is made again when it is missing.
 
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +17,25 @@ const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 const AGE_MIN: Duration = Duration::from_secs(3600);
 /// The time of the last use is written down this often at most.
 const MARK_EVERY: Duration = Duration::from_secs(600);
+
+/// The cache cannot be written. Every verb that needs it says so in these words.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot write to the cache: {path}: {why}; XDG_CACHE_HOME=/tmp/cache, say, chooses another folder for it"
+)]
+pub struct CacheError {
+    /// The folder or file that was tried.
+    pub path: PathBuf,
+    /// Why not; said here, and so no cause of its own.
+    pub why: io::Error,
+}
+
+impl CacheError {
+    /// What could not be made or written at `path`.
+    pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> CacheError + '_ {
+        move |why| CacheError { path: path.to_path_buf(), why }
+    }
+}
 
 /// One folder of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,14 +65,44 @@ impl Entry {
 
 /// The cache's folder; it need not exist.
 pub fn folder() -> PathBuf {
-    // SAFETY: cannot fail.
-    let uid = unsafe { libc::geteuid() };
     std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|p| p.is_absolute())
         .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{uid}")))
+        .unwrap_or_else(|| std::env::temp_dir().join(format!("tussle-{}", own_uid())))
         .join("tussle")
+}
+
+fn own_uid() -> u32 {
+    // SAFETY: cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// A folder of the cache, made where it is not there: mode 0700 and ours.
+///
+/// # Errors
+/// It cannot be made, or belongs to somebody else.
+pub(crate) fn private(name: &str) -> Result<PathBuf, CacheError> {
+    let base = folder();
+    let at = base.join(name);
+    if !at.is_dir() {
+        trim(&base);
+    }
+    make_private(&at).map_err(CacheError::at(&at))?;
+    mark(&at);
+    Ok(at)
+}
+
+fn make_private(at: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(at)?;
+    let m = std::fs::metadata(at)?;
+    if m.uid() != own_uid() {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    if m.permissions().mode() & 0o077 != 0 {
+        std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// Everything in a cache folder, the longest unused first.

@@ -6,7 +6,8 @@ mod assembler;
 pub use args::{Mode, Parsed, parse, says_little};
 pub use assembler::{ASSEMBLER_VARIABLE, assemble};
 
-use crate::record::{RecordError, include_folder, object_file};
+use crate::cache::CacheError;
+use crate::record::{include_folder, object_file};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -39,9 +40,9 @@ pub enum CcError {
     /// No assembler.
     #[error("no assembler `as` in PATH: install binutils, or name one in {ASSEMBLER_VARIABLE}")]
     NoAssembler,
-    /// The runtime could not be written to the cache.
+    /// The runtime could not be kept.
     #[error(transparent)]
-    Runtime(#[from] RecordError),
+    Cache(#[from] CacheError),
     /// The compiler could not be started.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),

@@ -43,6 +43,9 @@ pub enum EmulateError {
     /// The plugin could not be made.
     #[error("the emulator's plugin: {0}")]
     Plugin(String),
+    /// The plugin cannot be kept.
+    #[error(transparent)]
+    Cache(#[from] crate::cache::CacheError),
     /// A file of ours.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),

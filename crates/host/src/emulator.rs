@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-pub(crate) use files::private_folder;
 pub use files::{Equipment, equipment};
 pub use root::Root;
 pub use run::{Event, Guest, run};
@@ -53,6 +52,9 @@ pub enum EmulatorError {
         /// Compiler's words.
         output: String,
     },
+    /// The plugin and the guest's init cannot be kept.
+    #[error(transparent)]
+    Cache(#[from] crate::cache::CacheError),
     /// A file or process.
     #[error("{what}: {why}")]
     Io {

@@ -13,6 +13,7 @@ mod sentinel;
 mod session;
 mod spawn;
 
+use crate::cache::CacheError;
 use crate::elf::{self, Inspection};
 use crate::emulate::{EmulateError, Emulation};
 use crate::said::Said;
@@ -134,6 +135,9 @@ pub enum RecordError {
         /// The program's own status.
         status: u8,
     },
+    /// The runtime cannot be kept.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// Something on this machine failed.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),

@@ -28,7 +28,7 @@ pub struct Args {
 /// Runs the verb; the exit status is cargo's, 127 where there is none and 126 where it cannot be started.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this binary")?;
-    let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
+    let wrapper = Wrapper::new(&exe)?;
     let named = folder_named(&args.args);
     let folder = named.clone().unwrap_or_else(|| folder_of_cargo(&args.args, global));
     let line = command_line(&args.args, &folder);

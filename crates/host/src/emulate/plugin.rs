@@ -1,6 +1,7 @@
 //! The plugin: carried as source and as the recorder's object, made with `cc` in the cache on first use.
 
 use super::EmulateError;
+use crate::cache::{self, CacheError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,7 +21,7 @@ pub(super) fn plugin(announce: &mut dyn FnMut(&str)) -> Result<PathBuf, EmulateE
     let recorder = tussle_rt::EMULATED.bytes();
     let all = [PLUGIN.as_bytes(), ATOMICS.as_bytes(), HEADER.as_bytes(), &recorder].concat();
     let name = format!("emulate-{:08x}-{}", crc32fast::hash(&all), all.len());
-    let folder = crate::emulator::private_folder(&name).map_err(|e| EmulateError::Io(name, e))?;
+    let folder = cache::private(&name)?;
     let made = folder.join("tussle-emulate.so");
     if !made.is_file() {
         make(&folder, &recorder, &made, announce)?;
@@ -35,7 +36,7 @@ fn make(
     made: &Path,
     announce: &mut dyn FnMut(&str),
 ) -> Result<(), EmulateError> {
-    let io = |e| EmulateError::Io(folder.display().to_string(), e);
+    let io = |e| EmulateError::from(CacheError::at(folder)(e));
     let own = tempfile::Builder::new().prefix("new-").tempdir_in(folder).map_err(io)?;
     let at = |name: &str| own.path().join(name);
     let atomics = at("atomics.c");

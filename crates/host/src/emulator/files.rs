@@ -1,10 +1,10 @@
 //! The plugin and the guest's init: carried as source, compiled with `cc` into the cache on first use.
 
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::EmulatorError;
+use crate::cache::{self, CacheError};
 
 /// The plugin is a separate work under GPL-2.0-or-later (`qemu/COPYING`): it is never linked into this program.
 const PLUGIN: &str = include_str!("../../qemu/tussle-plugin.c");
@@ -32,7 +32,7 @@ pub struct Equipment {
 pub fn equipment(announce: &mut dyn FnMut(&str)) -> Result<Equipment, EmulatorError> {
     let all = [PLUGIN, PLUGIN_HEADER, INIT].concat();
     let name = format!("emulator-{:08x}", crc32fast::hash(all.as_bytes()));
-    let folder = private_folder(&name).map_err(EmulatorError::io(format!("cache folder {name}")))?;
+    let folder = cache::private(&name)?;
     let plugin = folder.join("tussle-plugin.so");
     let init = folder.join("init");
     if !plugin.is_file() {
@@ -70,27 +70,5 @@ fn compile(
 }
 
 fn place(at: &Path, content: &str) -> Result<(), EmulatorError> {
-    std::fs::write(at, content).map_err(EmulatorError::io(at.display().to_string()))
-}
-
-/// `$XDG_CACHE_HOME/tussle/<name>`, mode 0700 and ours.
-///
-/// # Errors
-/// It cannot be made, or belongs to somebody else.
-pub(crate) fn private_folder(name: &str) -> std::io::Result<PathBuf> {
-    // SAFETY: cannot fail.
-    let uid = unsafe { libc::geteuid() };
-    let base = crate::cache::folder();
-    let folder = base.join(name);
-    if !folder.is_dir() {
-        crate::cache::trim(&base);
-    }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    match std::fs::metadata(&folder)?.uid() == uid {
-        true => {
-            crate::cache::mark(&folder);
-            Ok(folder)
-        }
-        false => Err(std::io::Error::other(format!("{} belongs to another user", folder.display()))),
-    }
+    std::fs::write(at, content).map_err(|e| CacheError::at(at)(e).into())
 }

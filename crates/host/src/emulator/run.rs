@@ -90,8 +90,7 @@ pub fn run(
     if !boot.snapshot {
         return Attempt::begin(&launch, boot, Start::Boot)?.finish(None, tell);
     }
-    let snapshot = Snapshot::new(&boot.build_id, launch.key()?);
-    let snapshot = snapshot.map_err(EmulatorError::io("the folder for snapshots"))?;
+    let snapshot = Snapshot::new(&boot.build_id, launch.key()?)?;
     let folder = snapshot.folder().to_path_buf();
     match restored(&launch, boot, &snapshot) {
         Ok(None) => {}

@@ -14,7 +14,6 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::files::private_folder;
 use super::launch::Files;
 
 /// All snapshots together; the one used least recently goes first. Guests have less than 2 GiB, so that one fits.
@@ -41,10 +40,10 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// `label` is for people, `key` decides.
-    pub(super) fn new(label: &str, key: String) -> std::io::Result<Snapshot> {
+    pub(super) fn new(label: &str, key: String) -> Result<Snapshot, crate::cache::CacheError> {
         let plain: String = label.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
         let name = format!("{PREFIX}{plain}-{:08x}", crc32fast::hash(key.as_bytes()));
-        Ok(Snapshot { folder: private_folder("")?.join(name), key })
+        Ok(Snapshot { folder: crate::cache::private("")?.join(name), key })
     }
 
     /// Where.

@@ -4,8 +4,9 @@
 //! The folder lies in tussle's cache, so that its path is the same for every build: build systems remember where they
 //! found their compilers.
 
+use crate::cache::CacheError;
 use crate::cc::Language;
-use crate::record::{RecordError, links_folder};
+use crate::record::links_folder;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ impl Wrapper {
     ///
     /// # Errors
     /// The cache cannot be written.
-    pub fn new(tussle: &Path) -> Result<Wrapper, RecordError> {
+    pub fn new(tussle: &Path) -> Result<Wrapper, CacheError> {
         let names = names();
         let all = names.iter().map(String::as_str).chain([RUSTC_WRAPPER]);
         Ok(Wrapper { dir: links_folder(tussle, "cc", &all.collect::<Vec<_>>())? })

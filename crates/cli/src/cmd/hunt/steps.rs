@@ -123,7 +123,7 @@ impl<'a> Hunt<'a> {
         let build = args.build.as_ref().or(file.build.as_ref());
         let project = Project::find(&dir, build.map(String::as_str))?;
         let exe = std::env::current_exe().context("cannot find this binary")?;
-        let wrapper = Wrapper::new(&exe).context("cannot make a folder of compiler names")?;
+        let wrapper = Wrapper::new(&exe)?;
         let run = args.run.as_ref().or(file.run.as_ref().filter(|_| args.command.is_empty()));
         let asked = run.map_or_else(|| Ok(args.command.clone()), |line| words(line))?;
         if !project.others.is_empty() {
