@@ -169,6 +169,31 @@ fn an_absolute_compiler_is_named_as_the_reason() {
     assert!(said.contains(&format!("Makefile:1 names {}", gcc.trim())) && said.contains("--build"), "{said}");
 }
 
+/// What cmake is told on its command line does not overrule what its files say.
+#[test]
+fn of_cmake_the_line_is_named_that_has_an_absolute_compiler() {
+    if !need("cmake") || !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let gcc = text(&Command::new("sh").args(["-c", "command -v gcc"]).output().unwrap().stdout);
+    let list = |compiler: &str| {
+        format!(
+            "cmake_minimum_required(VERSION 3.16)\nset(CMAKE_C_COMPILER {compiler})\nproject(p C)\n\
+             add_executable(p a.c)\n"
+        )
+    };
+    put(lab.path(), &[("p/a.c", "int main(void) { return 0; }\n"), ("p/CMakeLists.txt", &list(gcc.trim()))]);
+    let out = tussle(lab.path(), &["hunt", "p"]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    let place = format!("PATH: CMakeLists.txt:2 names {}; write the bare name there", gcc.trim());
+    assert!(said.contains(&place) && !said.contains("--build 'make"), "{said}");
+    put(lab.path(), &[("p/CMakeLists.txt", &list("gcc"))]);
+    let said = text(&tussle(lab.path(), &["hunt", "p"]).stderr);
+    assert!(!said.contains("does not take its compiler"), "{said}");
+}
+
 #[test]
 fn several_programs_are_listed_and_one_is_found_by_its_name() {
     if !need("make") || !need("gcc") {

@@ -18,7 +18,7 @@ mod workshop;
 mod workspace;
 pub mod wrapper;
 
-pub use blame::compilers_named;
+pub use blame::{Named, compilers_named, remedy};
 pub(crate) use copying::writable_copy;
 pub use failure::BuildError;
 pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};

@@ -2,8 +2,9 @@
 //! has a `PATH` of its own.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::scratch::is_build_output;
 use super::wrapper::language_of;
 
 /// Descriptions above this are not read, bytes.
@@ -12,36 +13,101 @@ const BYTES_MAX: u64 = 4 << 20;
 /// Places that are shown.
 const PLACES_MAX: usize = 3;
 
-/// `Makefile:3 names /usr/bin/gcc`, for the first places in files that describe the build of a folder. Compilers below
-/// `ours` are those that stand first in `PATH`: cmake writes down where it found them.
-pub fn compilers_named(dir: &Path, ours: &Path) -> Vec<String> {
-    let mut out = Vec::new();
-    look((dir, &ours.to_string_lossy()), Path::new(""), 4, &mut out);
-    out
+/// A line that describes the build of a folder and does not leave the compiler to `PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    file: PathBuf,
+    line: usize,
+    what: String,
 }
 
-fn look((dir, ours): (&Path, &str), relative: &Path, depth: usize, out: &mut Vec<String>) {
-    let Ok(entries) = fs::read_dir(dir.join(relative)) else { return };
-    let mut entries: Vec<_> = entries.flatten().collect();
-    entries.sort_by_key(|e| e.file_name());
-    for entry in entries {
-        let path = relative.join(entry.file_name());
-        let Ok(kind) = entry.file_type() else { continue };
-        if out.len() >= PLACES_MAX {
-            return;
+impl Named {
+    /// In a file that cmake reads.
+    fn is_of_cmake(&self) -> bool {
+        self.file.ends_with("CMakeLists.txt") || self.file.extension().is_some_and(|e| e == "cmake")
+    }
+
+    /// cmake wrote down what it took.
+    fn is_by_cmake(&self) -> bool {
+        self.is_of_cmake() && self.file.components().any(|c| c.as_os_str() == "CMakeFiles")
+    }
+}
+
+impl std::fmt::Display for Named {
+    /// `Makefile:3 names /usr/bin/gcc`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{} {}", self.file.display(), self.line, self.what)
+    }
+}
+
+/// The first such lines. Compilers below `ours` are those that stand first in `PATH`: cmake writes down where it found
+/// them. What a build has written counts only where nobody else names a compiler that it took.
+pub fn compilers_named(dir: &Path, ours: &Path) -> Vec<Named> {
+    let look = |made| {
+        let mut look = Look { dir, ours: &ours.to_string_lossy(), made, out: Vec::new() };
+        look.folder(Path::new(""), 4);
+        look.out
+    };
+    let (mut own, mut all) = (look(false), look(true));
+    let taken: Vec<&Named> = all.iter().filter(|n| n.is_by_cmake()).collect();
+    // A file for another machine may lie in the folder, too.
+    let counts = |n: &Named| n.what.contains('$') || taken.iter().any(|t| t.what == n.what);
+    own.retain(|n| taken.is_empty() || !n.is_of_cmake() || counts(n));
+    all.retain(|n| own.is_empty() && (n.is_by_cmake() || !n.is_of_cmake()));
+    own.extend(all);
+    own.truncate(PLACES_MAX);
+    own
+}
+
+/// What to do about the first of them.
+pub fn remedy(named: &[Named]) -> &'static str {
+    let Some(first) = named.first() else { return "" };
+    let name = first.file.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    if first.is_by_cmake() {
+        return "give cmake the compiler's bare name, as in --build 'cmake -DCMAKE_C_COMPILER=cc -S . -B b && cmake \
+                --build b' (C++: CMAKE_CXX_COMPILER=c++)";
+    }
+    if first.is_of_cmake() {
+        return "write the bare name there, as in set(CMAKE_C_COMPILER gcc), or take the line out: it overrules \
+                -DCMAKE_C_COMPILER";
+    }
+    if name.contains("makefile") || name.ends_with(".mk") || name.ends_with(".mak") {
+        return "say --build with the compiler's bare name, as in --build 'make CC=cc'";
+    }
+    "write the compiler's bare name there (cc), and leave PATH as it is"
+}
+
+struct Look<'a> {
+    dir: &'a Path,
+    ours: &'a str,
+    /// What a build made is looked at, too.
+    made: bool,
+    out: Vec<Named>,
+}
+
+impl Look<'_> {
+    fn folder(&mut self, relative: &Path, depth: usize) {
+        let Ok(entries) = fs::read_dir(self.dir.join(relative)) else { return };
+        let mut entries: Vec<_> = entries.flatten().collect();
+        entries.sort_by_key(|e| e.file_name());
+        for entry in entries {
+            let path = relative.join(entry.file_name());
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth > 0 && (self.made || !is_build_output(&entry.path())) {
+                self.folder(&path, depth - 1);
+            } else if kind.is_file() && describes_a_build(&path) {
+                self.file(path, &entry);
+            }
         }
-        if kind.is_dir() && depth > 0 {
-            look((dir, ours), &path, depth - 1, out);
-        } else if kind.is_file() && describes_a_build(&path) {
-            let small = entry.metadata().is_ok_and(|m| m.len() <= BYTES_MAX);
-            let text =
-                if small { fs::read_to_string(entry.path()).unwrap_or_default() } else { String::new() };
-            // autoconf's scripts turn PATH about for questions of their own.
-            let own = !path.ends_with("configure");
-            let found = named(&text, own, ours).into_iter();
-            out.extend(found.map(|(n, what)| format!("{}:{n} {what}", path.display())));
-            out.truncate(PLACES_MAX);
-        }
+    }
+
+    fn file(&mut self, path: PathBuf, entry: &fs::DirEntry) {
+        let small = entry.metadata().is_ok_and(|m| m.len() <= BYTES_MAX);
+        let text = if small { fs::read_to_string(entry.path()).unwrap_or_default() } else { String::new() };
+        // autoconf's scripts turn PATH about for questions of their own.
+        let own = !path.ends_with("configure");
+        let found = named(&text, own, self.ours).into_iter();
+        self.out.extend(found.map(|(line, what)| Named { file: path.clone(), line, what }));
     }
 }
 
@@ -111,10 +177,40 @@ mod tests {
         )
         .unwrap();
         let ours = Path::new(OURS);
-        assert_eq!(compilers_named(dir.path(), ours), ["Makefile:2 names /usr/bin/gcc-12"]);
+        let named = compilers_named(dir.path(), ours);
+        assert_eq!(shown(&named), ["Makefile:2 names /usr/bin/gcc-12"]);
+        assert!(remedy(&named).contains("make CC=cc"));
         fs::write(dir.path().join("Makefile"), "").unwrap();
         fs::write(dir.path().join("C.cmake"), "set(CMAKE_C_COMPILER \"/cache/cc-1/cc\")\n").unwrap();
         assert!(compilers_named(dir.path(), ours).is_empty());
+    }
+
+    fn shown(named: &[Named]) -> Vec<String> {
+        named.iter().map(Named::to_string).collect()
+    }
+
+    #[test]
+    fn what_cmake_wrote_down_is_named_only_where_nobody_else_names_a_compiler() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |at: &str, text: &str| {
+            let at = dir.path().join(at);
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            fs::write(at, text).unwrap();
+        };
+        put(".tussle-build/CMakeCache.txt", "");
+        put(
+            ".tussle-build/CMakeFiles/3.25.1/CMakeCCompiler.cmake",
+            "set(CMAKE_C_COMPILER \"/usr/bin/gcc\")\n",
+        );
+        let found = compilers_named(dir.path(), Path::new(OURS));
+        assert!(shown(&found)[0].contains("CMakeCCompiler.cmake:1 names /usr/bin/gcc"), "{found:?}");
+        assert!(remedy(&found).contains("cmake -DCMAKE_C_COMPILER=cc"));
+        put("cross.cmake", "\nset(CMAKE_C_COMPILER /opt/arm-linux-gcc)\n");
+        assert_eq!(compilers_named(dir.path(), Path::new(OURS)), found, "a file that was not read");
+        put("tools.cmake", "\nset(CMAKE_C_COMPILER /usr/bin/gcc)\n");
+        let found = compilers_named(dir.path(), Path::new(OURS));
+        assert_eq!(shown(&found), ["tools.cmake:2 names /usr/bin/gcc"]);
+        assert!(remedy(&found).contains("set(CMAKE_C_COMPILER gcc)"));
     }
 
     #[test]

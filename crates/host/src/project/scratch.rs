@@ -212,7 +212,7 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> ScratchError + use<> {
 
 /// A folder that a build system made: it carries that system's mark. Caches of cmake and meson hold absolute paths, by
 /// which a build of the copy would write to the original.
-fn is_build_output(dir: &Path) -> bool {
+pub(super) fn is_build_output(dir: &Path) -> bool {
     let has = |n: &str| dir.join(n).exists();
     has("CMakeCache.txt") || has("meson-private") || has(".rustc_info.json") || is_cmake_files(dir)
 }

@@ -301,9 +301,9 @@ impl<'a> Hunt<'a> {
         if named.is_empty() {
             return error;
         }
-        let named = named.join("; ");
-        let advice = "say --build with the compiler's bare name, as in --build 'make CC=cc'";
-        error.context(format!("the build does not take its compiler from PATH: {named}; {advice}"))
+        let places: Vec<String> = named.iter().map(ToString::to_string).collect();
+        let (places, remedy) = (places.join("; "), project::remedy(&named));
+        error.context(format!("the build does not take its compiler from PATH: {places}; {remedy}"))
     }
 
     /// The program as its users build it; built once.
