@@ -11,6 +11,7 @@ mod place;
 mod runtime_files;
 mod sentinel;
 mod session;
+mod silent;
 mod spawn;
 
 use crate::cache::CacheError;
@@ -57,6 +58,8 @@ pub struct RecordOptions {
     pub duration: Option<std::time::Duration>,
     /// Which part of the run is counted.
     pub counting: Counting,
+    /// Programs that the command may start, beside those that it names: for a word about one that recorded nothing.
+    pub starts: Vec<PathBuf>,
 }
 
 /// Where a program's standard output and error go.
@@ -86,6 +89,7 @@ impl RecordOptions {
             service: None,
             duration: None,
             counting: Counting::default(),
+            starts: Vec::new(),
         }
     }
 }
@@ -192,9 +196,13 @@ pub fn record_telling(options: &RecordOptions, tell: &mut dyn FnMut(f64)) -> Res
         _ => None,
     };
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let command: Vec<String> = options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    let mut starts = silent::named_in(&command, options.folder.as_deref());
+    starts.extend(options.starts.iter().cloned());
     let mut known = Note {
-        command: options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command,
         program: program.clone(),
+        starts,
         children: matches!(way, Way::Children),
         keep_all: options.keep_all,
         flags: about::flags(options),
@@ -438,7 +446,7 @@ fn read_session(
         return Err(RecordError::NoReport {
             program: note.program.display().to_string(),
             end: end.text(),
-            hint: no_report_hint(&problems, note.children, session.path()),
+            hint: silent::hint(&problems, note, session.path()),
             status: end.status(),
         });
     }
@@ -464,22 +472,6 @@ fn read_session(
         told,
         said: Said::default(),
     })
-}
-
-fn no_report_hint(problems: &[String], children: bool, session: &Path) -> String {
-    /// A process's file begins with a quarter of it.
-    const ROOM_MIN: u64 = 1 << 20;
-    let room = place::room(session);
-    match problems.first() {
-        Some(p) => p.clone(),
-        None if room < ROOM_MIN => {
-            format!("the session folder {} has room for {} KiB only: set TMPDIR", session.display(), room >> 10)
-        }
-        None if children => "none of the programs that it started is instrumented".into(),
-        None => "it may have failed before main (a missing library), changed its user, or cleared its environment \
-                 before starting itself again"
-            .into(),
-    }
 }
 
 /// Maps every raw file of the session.

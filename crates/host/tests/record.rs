@@ -162,3 +162,28 @@ fn a_program_that_never_reports_is_an_error() {
     };
     assert_eq!(status, 3);
 }
+
+/// The variable that says where to record is gone: that is the reason, and not how the program was built.
+#[test]
+fn a_launcher_that_clears_the_environment_is_named_as_the_reason() {
+    let Some(lab) = Lab::new() else { return };
+    if !need("gcc -fsanitize=thread") {
+        return;
+    }
+    assert!(lab.compile("gcc", "-g -O1 -fsanitize=thread p.c -o p -lpthread"));
+    let program = lab.at("p").display().to_string();
+    executable(&lab.at("script"), format!("#!/bin/sh\nexec env -i {program}\n").as_bytes());
+    let hint = |command: &[&str], starts: &[&str]| {
+        let mut o = RecordOptions::new(command.iter().map(OsString::from).collect());
+        (o.children, o.starts) = (true, starts.iter().map(Into::into).collect());
+        match record(&o) {
+            Err(RecordError::NoReport { hint, .. }) => hint,
+            _ => panic!("it recorded something"),
+        }
+    };
+    let script = lab.at("script").display().to_string();
+    for said in [hint(&["env", "-i", &program], &[]), hint(&[&script], &[&program])] {
+        assert!(said.starts_with("p is instrumented") && said.contains("env -i"), "{said}");
+    }
+    assert!(hint(&[&script], &[]).contains("none of the programs"));
+}

@@ -19,6 +19,9 @@ pub struct Note {
     pub program: PathBuf,
     /// Only what it starts is recorded.
     pub children: bool,
+    /// Programs that it may start.
+    #[serde(default)]
+    pub starts: Vec<PathBuf>,
     /// Lines that only one thread used are kept.
     pub keep_all: bool,
     /// When it started, seconds since 1970.

@@ -285,6 +285,7 @@ impl<'a> Hunt<'a> {
             service: self.service.service(&argv, Some(dir.to_path_buf())),
             folder: Some(dir.to_path_buf()),
             output,
+            starts: built.programs.candidates.iter().map(|p| dir.join(p)).collect(),
             ..RecordOptions::new(argv)
         }
     }
