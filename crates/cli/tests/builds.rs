@@ -152,6 +152,30 @@ fn a_build_that_writes_into_the_folder_is_stopped() {
     assert!(text(&out.stderr).contains("written appeared while"), "{}", text(&out.stderr));
 }
 
+/// What the program itself writes into the folder is no build's doing: it is told, and the hunt goes on.
+#[test]
+fn a_program_that_writes_into_the_folder_is_told_of() {
+    if !need("make") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let main = "#include <stdio.h>\nint main(int n, char **v) {\n  FILE *f = fopen(v[n - 1], \"a\");\n  \
+                return !f || fputs(\"/**/\", f) < 0 || fclose(f);\n}\n";
+    let files = [("p/main.c", main), ("p/Makefile", RULE), ("p/log.txt", "x\n")];
+    put(lab.path(), &files);
+    let run = |file: &str| {
+        let at = lab.path().canonicalize().unwrap().join("p").join(file);
+        let out = tussle(lab.path(), &["hunt", "p", "--run", &format!("./app {}", at.display())]);
+        (out.status.code(), text(&out.stderr))
+    };
+    let (status, said) = run("log.txt");
+    assert!(said.contains("log.txt was written to while `./app "), "{said}");
+    assert!(status == Some(0) && !said.contains("make -B` built"), "{status:?} {said}");
+    let (status, said) = run("main.c");
+    assert!(status == Some(2) && said.contains("main.c was written to while `./app "), "{said}");
+    assert!(said.contains("has changed a source"), "{said}");
+}
+
 #[test]
 fn an_absolute_compiler_is_named_as_the_reason() {
     if !need("make") || !need("gcc") {

@@ -48,6 +48,7 @@ pub use foresight::Foresight;
 pub(crate) use reach::{changed_with, sources_compiled};
 pub use rust::is_ordered;
 use sources::Sources;
+pub(crate) use sources::is_source;
 
 /// Most leaf fields that are compared; beyond it only every struct's own size is.
 const FIELDS_MAX: usize = 4096;

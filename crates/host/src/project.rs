@@ -25,7 +25,7 @@ pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};
 pub use stamp::Stamp;
 pub use system::{System, host_triple};
 pub use targets::Programs;
-pub use untouched::Untouched;
+pub use untouched::{Change, Untouched};
 pub use workshop::{Workshop, WorkshopError};
 pub use wrapper::Wrapper;
 

@@ -378,7 +378,7 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|e| e.to_str()).unwrap_or("")
 }
 
-pub(super) fn is_source(path: &Path) -> bool {
+pub(crate) fn is_source(path: &Path) -> bool {
     EXTENSIONS.contains(&extension(path))
 }
 

@@ -75,6 +75,17 @@ pub enum BuildError {
         /// Relative paths.
         found: Vec<String>,
     },
+    /// A source of the folder itself was changed while a copy was run.
+    #[error(
+        "{what} while `{command}` ran: the program, or somebody who works in the folder, has changed a source; hunt a \
+         copy of the folder, which nobody else works in"
+    )]
+    TouchedByRun {
+        /// What was run.
+        command: String,
+        /// The file, and what happened.
+        what: String,
+    },
     /// The folder itself was changed while a copy was built.
     #[error(
         "{what} while `{command}` built a copy: the build names an absolute path of the folder, or somebody works in \

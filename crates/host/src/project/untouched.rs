@@ -1,6 +1,7 @@
-//! Whether a folder is as it was: tussle builds copies, but a build may know the folder's absolute path.
+//! Whether a folder is as it was: tussle builds copies, but a build, or a program that runs, may know the folder's
+//! absolute path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -21,6 +22,32 @@ pub struct Untouched {
     /// Device and inode of what it prints to: somebody's log may lie there.
     printed: Vec<(u64, u64)>,
     files: BTreeMap<PathBuf, Stamp>,
+    /// What runs of the program have written.
+    by_runs: BTreeSet<PathBuf>,
+}
+
+/// A file that is not as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Absolute.
+    pub path: PathBuf,
+    /// It was there before; else it is new.
+    known: bool,
+    what: &'static str,
+}
+
+impl Change {
+    /// A source that was there before: patches are made of what it was.
+    pub fn is_of_source(&self) -> bool {
+        self.known && (crate::fix::is_source(&self.path) || self.path.extension().is_some_and(|e| e == "rs"))
+    }
+}
+
+impl std::fmt::Display for Change {
+    /// `/p/log.txt was written to`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.path.display(), self.what)
+    }
 }
 
 impl Untouched {
@@ -35,7 +62,7 @@ impl Untouched {
         let ours = ours.iter().flat_map(|p| [p.clone(), old(p)]).collect();
         let open = |n: &str| std::fs::metadata(format!("/proc/self/fd/{n}")).ok();
         let printed = ["1", "2"].iter().filter_map(|n| open(n)).map(|m| (m.dev(), m.ino())).collect();
-        Untouched { dir, ours, printed, files: BTreeMap::new() }.now()
+        Untouched { dir, ours, printed, files: BTreeMap::new(), by_runs: BTreeSet::new() }.now()
     }
 
     fn now(&self) -> Untouched {
@@ -44,17 +71,29 @@ impl Untouched {
         out
     }
 
-    /// The first file that is not as it was, with what happened.
-    pub fn changed(&self) -> Option<String> {
+    /// The first file that is not as it was; what runs have written does not count.
+    pub fn changed(&self) -> Option<Change> {
+        self.changes().into_iter().next()
+    }
+
+    /// What a run has changed that none has before. It is the program's own affair from now on.
+    pub fn changed_by_run(&mut self) -> Vec<Change> {
+        let changes = self.changes();
+        self.by_runs.extend(changes.iter().map(|c| c.path.clone()));
+        changes
+    }
+
+    /// What is not as it was, new files last.
+    fn changes(&self) -> Vec<Change> {
         let now = self.now().files;
-        let at = |p: &Path| self.dir.join(p).display().to_string();
-        let new = now.keys().find(|p| !self.files.contains_key(*p)).map(|p| format!("{} appeared", at(p)));
-        let differs = self.files.iter().find_map(|(path, stamp)| match now.get(path) {
-            None => Some(format!("{} went away", at(path))),
-            Some(n) if n != stamp => Some(format!("{} was written to", at(path))),
+        let change = |p: &Path, known, what| Change { path: self.dir.join(p), known, what };
+        let differs = self.files.iter().filter_map(|(path, stamp)| match now.get(path) {
+            None => Some(change(path, true, "went away")),
+            Some(n) if n != stamp => Some(change(path, true, "was written to")),
             _ => None,
         });
-        differs.or(new)
+        let new = now.keys().filter(|p| !self.files.contains_key(*p)).map(|p| change(p, false, "appeared"));
+        differs.chain(new).filter(|c| !self.by_runs.contains(&c.path)).collect()
     }
 
     fn collect(&mut self, relative: &Path) {
@@ -123,12 +162,28 @@ mod tests {
         ["d/mine.data", "d/mine.data.old"].iter().for_each(|n| std::fs::write(at(n), "1").unwrap());
         assert_eq!(before.changed(), None);
         std::fs::write(at("d/a.o"), "12").unwrap();
-        assert!(before.changed().unwrap().contains("a.o was written to"));
+        assert!(before.changed().unwrap().to_string().contains("a.o was written to"));
         let before = Untouched::new(dir.path(), &[&ours]);
         std::fs::write(at("b"), "").unwrap();
-        assert!(before.changed().unwrap().contains("b appeared"));
+        assert!(before.changed().unwrap().to_string().contains("b appeared"));
         std::fs::remove_file(at("d/a.o")).unwrap();
-        assert!(before.changed().unwrap().contains("a.o went away"));
+        assert!(before.changed().unwrap().to_string().contains("a.o went away"));
+    }
+
+    #[test]
+    fn what_a_run_has_written_is_told_once_and_is_no_builds_doing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |n: &str| dir.path().join(n);
+        std::fs::write(at("log"), "1").unwrap();
+        let mut seen = Untouched::new(dir.path(), &[]);
+        ["log", "out"].iter().for_each(|n| std::fs::write(at(n), "12").unwrap());
+        let changes = seen.changed_by_run();
+        assert_eq!(changes.iter().map(|c| c.known).collect::<Vec<_>>(), [true, false]);
+        assert!(changes[0].to_string().ends_with("log was written to"), "{changes:?}");
+        std::fs::write(at("log"), "123").unwrap();
+        assert_eq!((seen.changed(), seen.changed_by_run()), (None, Vec::new()));
+        std::fs::write(at("a.o"), "").unwrap();
+        assert!(seen.changed().unwrap().to_string().ends_with("a.o appeared"));
     }
 
     #[test]
@@ -152,7 +207,7 @@ mod tests {
         for file in ["out/deep/a.o", "lone"] {
             let before = Untouched::new(&at("p"), &[]);
             std::fs::write(at(file), "12").unwrap();
-            let changed = before.changed().unwrap();
+            let changed = before.changed().unwrap().to_string();
             assert!(changed.contains(file) && changed.contains("written to"), "{changed}");
         }
     }

@@ -6,7 +6,7 @@ use crate::cmd::project_file::ProjectFile;
 use crate::cmd::service::ServiceArgs;
 use crate::global::Global;
 use anyhow::{Context, bail};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -38,7 +38,9 @@ pub struct Hunt<'a> {
     project: Project,
     wrapper: Wrapper,
     exe: PathBuf,
-    untouched: Untouched,
+    untouched: RefCell<Untouched>,
+    /// The run that has changed a source of the folder, and what it did.
+    spoilt: OnceCell<(String, String)>,
     /// What the command line says to run.
     asked: Vec<OsString>,
     service: ServiceArgs,
@@ -137,7 +139,8 @@ impl<'a> Hunt<'a> {
         }
         let dir = project.dir.clone();
         let usual = [dir.join(evidence_file::DEFAULT_PATH), dir.join(DEFAULT_PATCH)];
-        let untouched = Untouched::new(&dir, &[&args.output, &args.patch, &usual[0], &usual[1]]);
+        let ours = [args.output.as_path(), &args.patch, &usual[0], &usual[1]];
+        let untouched = RefCell::new(Untouched::new(&dir, &ours));
         let either = |given: &Option<String>, file: &Option<String>, default: &str| {
             given.clone().or(file.clone()).unwrap_or_else(|| default.into())
         };
@@ -154,6 +157,7 @@ impl<'a> Hunt<'a> {
             wrapper,
             exe,
             untouched,
+            spoilt: OnceCell::new(),
             asked,
             service,
             metric,
@@ -183,9 +187,32 @@ impl<'a> Hunt<'a> {
     /// # Errors
     /// A build has written into the folder.
     fn left_alone(&self) -> anyhow::Result<()> {
-        let Some(what) = self.untouched.changed() else { return Ok(()) };
-        let command = self.project.system.command();
+        if let Some((command, what)) = self.spoilt.get().cloned() {
+            return Err(BuildError::TouchedByRun { command, what }.into());
+        }
+        let Some(change) = self.untouched.borrow().changed() else { return Ok(()) };
+        let (command, what) = (self.project.system.command(), change.to_string());
         Err(BuildError::Touched { command, what }.into())
+    }
+
+    /// What a run writes into the folder by an absolute path is its own affair, and told once.
+    ///
+    /// # Errors
+    /// It has changed a source: what was recorded is not what would be patched.
+    fn left_alone_by(&self, argv: &[OsString]) -> anyhow::Result<()> {
+        let (command, changes) = (shown(argv), self.untouched.borrow_mut().changed_by_run());
+        if let Some(source) = changes.iter().find(|c| c.is_of_source()) {
+            let _ = self.spoilt.set((command, source.to_string()));
+            return self.left_alone();
+        }
+        if let Some(first) = changes.first() {
+            let more = if changes.len() > 1 { format!(" ({} files)", changes.len()) } else { String::new() };
+            self.remark(format_args!(
+                "{first}{more} while `{command}` ran: it has an absolute path of the folder itself; with a relative \
+                 one it writes in the copy"
+            ));
+        }
+        Ok(())
     }
 
     /// Builds the instrumented copy with a patch, as far as that was not done when it was verified.
@@ -250,8 +277,9 @@ impl<'a> Hunt<'a> {
             self.global.remark(format!("driven by {load}"));
         }
         let dir = built.workshop.path();
-        let recorded =
-            record(&self.options(built, argv, Output::Heard)).map_err(|e| self.explained(e, built, argv))?;
+        let recorded = record(&self.options(built, argv, Output::Heard));
+        self.left_alone_by(argv)?;
+        let recorded = recorded.map_err(|e| self.explained(e, built, argv))?;
         self.course.begin(Phase::Name, "naming what was seen");
         recorded.problems.iter().for_each(|p| self.global.remark(p));
         let copy = dir.display().to_string();
@@ -270,7 +298,9 @@ impl<'a> Hunt<'a> {
 
     /// Runs the instrumented program once more for what it writes.
     pub fn said(&self, built: &Built, argv: &[OsString]) -> anyhow::Result<Said> {
-        let recorded = record(&self.options(built, argv, Output::HeardOnly))?;
+        let recorded = record(&self.options(built, argv, Output::HeardOnly));
+        self.left_alone_by(argv)?;
+        let recorded = recorded?;
         built.workshop.clean();
         Ok(recorded.said.without_place(built.workshop.path()))
     }
