@@ -105,6 +105,9 @@ fn begin() -> ExitCode {
     if let Some(code) = cmd::cc::run_as_rustc() {
         return code;
     }
+    if let Some(code) = cmd::cargo::run_by_name() {
+        return code;
+    }
     if let Some(language) = cmd::cc::language_of_argv0() {
         return cmd::cc::run_as_compiler(language);
     }

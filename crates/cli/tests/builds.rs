@@ -361,6 +361,33 @@ fn a_member_of_a_workspace_is_built_there() {
     assert!(lab.path().join("p/target/tussle").is_dir() && !lab.path().join("p/app/target").exists());
 }
 
+/// A `--build` that calls cargo is instrumented like the default one, also behind other words, and a program that asks
+/// for features is named with them.
+#[test]
+fn a_command_that_calls_cargo_is_instrumented() {
+    if !need("cargo") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let package = "[package]\nname = \"app\"\nversion = \"1.0.0\"\nedition = \"2021\"\n[features]\nextra = []\n\
+                   [[bin]]\nname = \"app\"\npath = \"main.rs\"\nrequired-features = [\"extra\"]\n\
+                   [lib]\npath = \"lib.rs\"\n";
+    let main = "fn main() { std::thread::spawn(app::one).join().unwrap(); }\n";
+    let files = [("p/Cargo.toml", package), ("p/main.rs", main), ("p/lib.rs", "pub fn one() {}\n")];
+    put(lab.path(), &files);
+    let said = |more: &[&str]| text(&tussle(lab.path(), &[&["hunt", "p"], more].concat()).stderr);
+    let default = said(&[]);
+    assert!(
+        default.contains("program app has required-features; name them, as in --build 'cargo"),
+        "{default}"
+    );
+    for line in ["cargo build --features extra", "cd . && env A=1 cargo build --release --features extra"] {
+        let said = said(&["--build", line]);
+        assert!(said.contains("recording ./target/tussle/") && !said.contains("instrumented:"), "{said}");
+    }
+    assert!(!lab.path().join("p/target").exists());
+}
+
 /// Evidence and patch may have any name in the folder itself.
 #[test]
 fn files_of_its_own_in_the_folder_do_not_stop_a_hunt() {

@@ -1,7 +1,7 @@
 //! The user's cache: what lies in it, how large it may become, and how it is emptied.
 //!
 //! `$XDG_CACHE_HOME/tussle` (else `~/.cache/tussle`) has one folder per thing, named by kind and content: `rt-` the
-//! recorder's runtime, `as-` and `cc-` names that lead to a tussle, `emulator-` and `guest-` what kernel recordings
+//! recorder's runtime, `as-`, `cc-` and `cargo-` names that lead to a tussle, `emulator-` and `guest-` what kernel recordings
 //! made. All of it is made again when it is missing.
 
 use std::io;
@@ -54,7 +54,7 @@ impl Entry {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match name.split('-').next() {
             Some("rt") => "the recorder's runtime",
-            Some("as" | "cc") => "compiler names that lead to a tussle",
+            Some("as" | "cc" | "cargo") => "compiler names that lead to a tussle",
             Some("include") => "tussle.h",
             Some("emulator" | "emulate") => "the emulator's plugin and init",
             Some("guest") => "a booted kernel",

@@ -73,6 +73,36 @@ impl Project {
         self
     }
 
+    /// The one program that a build left.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub fn only(&self, programs: &Programs) -> Result<PathBuf, BuildError> {
+        programs.only(&self.system).map_err(|e| match e {
+            BuildError::NoExecutable { command } => self.lacking_features(command),
+            other => other,
+        })
+    }
+
+    /// Why a command of ours left no executable.
+    fn lacking_features(&self, command: String) -> BuildError {
+        let (package, manifest, which) = match &self.system {
+            System::Cargo => (self.dir.clone(), String::new(), String::new()),
+            System::Member(at) => {
+                let manifest = tussle_render::shell::word(&at.join("Cargo.toml").to_string_lossy());
+                let which = format!("hunt {} and ", self.dir.display());
+                (self.dir.join(at), format!(" --manifest-path {manifest}"), which)
+            }
+            _ => return BuildError::NoExecutable { command },
+        };
+        let Some((program, features)) = workspace::required_features(&package) else {
+            return BuildError::NoExecutable { command };
+        };
+        let build = format!("cargo build --release{manifest} --features {features}");
+        let how = format!("{which}name them, as in --build {}", tussle_render::shell::quoted(&build));
+        BuildError::Features { command, program, how }
+    }
+
     /// A copy of `from` (the folder, or a patched copy of it), ready to be built.
     ///
     /// # Errors

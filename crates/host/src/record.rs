@@ -391,7 +391,7 @@ fn way_for(program: &Path, options: &RecordOptions) -> Result<Way, RecordError> 
 
 fn not_instrumented(dynamic: bool) -> String {
     let build = "it is not instrumented: build it with `tussle cc` in the place of the compiler (make CC='tussle cc'), \
-                 or with gcc -fsanitize=thread";
+                 with `tussle cargo build`, or with gcc -fsanitize=thread";
     if dynamic {
         format!(
             "{build}; an interpreter that loads instrumented libraries needs --preload, a launcher --children"

@@ -3,9 +3,12 @@
 use crate::global::Global;
 use anyhow::Context;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use tussle_host::cc::PLAIN_VARIABLE;
 use tussle_host::evidence_file;
+use tussle_host::project::wrapper::CARGO;
 use tussle_host::project::{Wrapper, host_triple};
 use tussle_host::record::object_file;
 
@@ -27,21 +30,78 @@ pub struct Args {
 
 /// Runs the verb; the exit status is cargo's, 127 where there is none and 126 where it cannot be started.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let exe = std::env::current_exe().context("cannot find this binary")?;
-    let wrapper = Wrapper::new(&exe)?;
-    let named = folder_named(&args.args);
-    let folder = named.clone().unwrap_or_else(|| folder_of_cargo(&args.args, global));
-    let line = command_line(&args.args, &folder);
+    let output = std::path::absolute(&args.output).context("no current folder")?;
+    let exe = own()?;
+    let runner = runner(&exe, &output)?;
+    run_cargo(&exe, &args.args, Some(&runner), &mut |line| global.remark(line))
+}
+
+/// Runs as cargo if this binary was started by its name, as the shell command of a `--build` does.
+pub fn run_by_name() -> Option<ExitCode> {
+    let mut all = std::env::args_os();
+    let name = PathBuf::from(all.next()?);
+    if name.file_name().is_none_or(|n| n != CARGO) {
+        return None;
+    }
+    let args: Vec<OsString> = all.collect();
+    let builds = args.get(before_subcommand(&args)).is_some_and(|s| BUILDING.iter().any(|b| s == b));
+    let done = match builds {
+        true => own().and_then(|exe| run_cargo(&exe, &args, None, &mut |_| {})),
+        false => real_cargo().and_then(|(cargo, path)| {
+            let why = Command::new(&cargo).args(&args).env("PATH", path).exec();
+            Err(why).with_context(|| format!("cannot run {}", cargo.display()))
+        }),
+    };
+    Some(done.unwrap_or_else(|e| {
+        eprintln!("tussle: {e:#}");
+        ExitCode::from(2)
+    }))
+}
+
+/// Subcommands whose programs are recorded later. What `cargo run` starts during a build is a tool of the build.
+const BUILDING: [&str; 6] = ["build", "b", "test", "t", "bench", "rustc"];
+
+fn own() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this binary")
+}
+
+/// The cargo that is not this binary, and `PATH` without the folders in which it is.
+fn real_cargo() -> anyhow::Result<(PathBuf, OsString)> {
+    let own = own()?.canonicalize().context("cannot find this binary")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let ours = |folder: &PathBuf| folder.join(CARGO).canonicalize().is_ok_and(|c| c == own);
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).filter(|f| !ours(f)).collect();
+    let cargo = folders.iter().map(|f| f.join(CARGO)).find(|c| c.is_file());
+    let path = std::env::join_paths(folders).context("PATH cannot be read")?;
+    Ok((cargo.unwrap_or_else(|| CARGO.into()), path))
+}
+
+/// cargo for the target, in a folder of its own, with what it starts given to `runner`.
+fn run_cargo(
+    exe: &Path,
+    args: &[OsString],
+    runner: Option<&str>,
+    say: &mut dyn FnMut(String),
+) -> anyhow::Result<ExitCode> {
+    let (cargo, path) = real_cargo()?;
+    let wrapper = Wrapper::new(exe)?;
+    let named = folder_named(args);
+    let folder = named.clone().unwrap_or_else(|| folder_of_cargo(&cargo, args, say));
+    let line = command_line(args, &folder);
+    say(shown(&line));
+    let mut command = Command::new(cargo);
+    command.args(&line).env("PATH", &path);
+    if std::env::var_os(PLAIN_VARIABLE).is_some() {
+        return Err(command.exec()).context("cannot run cargo");
+    }
     let (recorder, folder) = (Recorder::new()?, folder.as_path());
     match named {
         Some(_) => recorder.only_its_own(folder)?,
         None => recorder.renew(folder)?,
     }
-    say(&line, global);
-    let mut command = Command::new("cargo");
-    command.args(&line).envs(wrapper.environment());
-    let output = std::path::absolute(&args.output).context("no current folder")?;
-    command.env(runner_variable(), runner(&exe, &output)?);
+    // Cargo that a build script starts is its own affair.
+    command.envs(wrapper.environment()).env("PATH", wrapper.before(Some(path)));
+    command.envs(runner.map(|r| (runner_variable(), r)));
     let status = match command.status() {
         Ok(status) => status,
         Err(e) => {
@@ -54,9 +114,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 /// What runs next.
-fn say(line: &[OsString], global: &Global) {
-    let shown: Vec<_> = line.iter().map(|a| a.to_string_lossy()).collect();
-    global.remark(format!("cargo {}", shown.join(" ")));
+fn shown(line: &[OsString]) -> String {
+    let words: Vec<_> = line.iter().map(|a| a.to_string_lossy()).collect();
+    format!("cargo {}", words.join(" "))
 }
 
 /// The value of an option before `--`.
@@ -81,7 +141,7 @@ fn folder_named(args: &[OsString]) -> Option<PathBuf> {
 
 /// Where cargo builds when the command line names no folder: in cargo's own, which variables, its configuration and
 /// the workspace decide. It is asked for it; that runs nothing of the package.
-fn folder_of_cargo(args: &[OsString], global: &Global) -> PathBuf {
+fn folder_of_cargo(cargo: &Path, args: &[OsString], say: &mut dyn FnMut(String)) -> PathBuf {
     let own = &args[..before_subcommand(args)];
     let mut line: Vec<OsString> =
         own.iter().take_while(|a| a.to_string_lossy().starts_with('+')).cloned().collect();
@@ -89,8 +149,8 @@ fn folder_of_cargo(args: &[OsString], global: &Global) -> PathBuf {
     if let Some(manifest) = value(args, "--manifest-path") {
         line.extend(["--manifest-path".into(), manifest]);
     }
-    say(&line, global);
-    let told = Command::new("cargo").args(&line).stderr(Stdio::null()).output().ok();
+    say(shown(&line));
+    let told = Command::new(cargo).args(&line).stderr(Stdio::null()).output().ok();
     let told = told.and_then(|o| serde_json::from_slice::<serde_json::Value>(&o.stdout).ok());
     let target = told.and_then(|v| Some(PathBuf::from(v["target_directory"].as_str()?)));
     let target = target.unwrap_or_else(|| "target".into());

@@ -55,6 +55,16 @@ pub enum BuildError {
         /// What was run.
         command: String,
     },
+    /// A program of the package asks for features that nobody named.
+    #[error("`{command}` left no new executable: the program {program} has required-features; {how}")]
+    Features {
+        /// What was run.
+        command: String,
+        /// One of the programs.
+        program: String,
+        /// What to do.
+        how: String,
+    },
     /// The build left several.
     #[error(
         "`{command}` left {} executables; say which to run, one of\n{}",

@@ -23,6 +23,18 @@ pub(super) fn default_run(dir: &Path) -> Option<String> {
     values(&manifest(dir)?, "package", "default-run").pop()
 }
 
+/// The first program of a package that asks for features: `Some(("app", "a,b"))`.
+pub(super) fn required_features(dir: &Path) -> Option<(String, String)> {
+    let table: toml::Table = manifest(dir)?.parse().ok()?;
+    let programs = table.get("bin")?.as_array()?;
+    programs.iter().find_map(|program| {
+        let name = program.get("name")?.as_str()?.to_string();
+        let features = program.get("required-features")?.as_array()?;
+        let features: Vec<&str> = features.iter().filter_map(toml::Value::as_str).collect();
+        (!features.is_empty()).then(|| (name, features.join(",")))
+    })
+}
+
 fn manifest(dir: &Path) -> Option<String> {
     fs::read_to_string(dir.join("Cargo.toml")).ok()
 }
@@ -74,6 +86,18 @@ mod tests {
         assert_eq!(default_run(dir.path()).as_deref(), Some("serve"));
         put("[package]\nname = 'duo'\n[package.metadata.x]\ndefault-run = 'no'\n");
         assert_eq!(default_run(dir.path()), None);
+    }
+
+    #[test]
+    fn a_program_says_which_features_it_asks_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |text: &str| fs::write(dir.path().join("Cargo.toml"), text).unwrap();
+        put(
+            "[package]\nname = 'a'\n[[bin]]\nname = 'a'\n[[bin]]\nname = 'b'\nrequired-features = ['x', 'y']\n",
+        );
+        assert_eq!(required_features(dir.path()), Some(("b".into(), "x,y".into())));
+        put("[package]\nname = 'a'\n[[bin]]\nname = 'a'\nrequired-features = []\n");
+        assert_eq!(required_features(dir.path()), None);
     }
 
     #[test]

@@ -174,7 +174,12 @@ impl<'a> Hunt<'a> {
             Phase::Build,
             format_args!("building an instrumented copy: {}", self.project.system.command()),
         );
-        self.build(dir, self.wrapper.environment())
+        self.build(dir, self.wrapper.environment_for(&self.project.system))
+    }
+
+    /// The environment of a build without instrumentation.
+    fn plain(&self) -> Vec<(&'static str, OsString)> {
+        self.wrapper.plain_environment_for(&self.project.system)
     }
 
     fn build(&self, dir: &Path, env: Vec<(&'static str, OsString)>) -> anyhow::Result<Built> {
@@ -227,7 +232,7 @@ impl<'a> Hunt<'a> {
     pub fn argv(&self, built: &Built) -> anyhow::Result<Vec<OsString>> {
         let in_copy = |program: &Path| Path::new(".").join(program).into_os_string();
         let Some(first) = self.asked.first() else {
-            return Ok(vec![in_copy(&built.programs.only(&self.project.system)?)]);
+            return Ok(vec![in_copy(&self.project.only(&built.programs)?)]);
         };
         let mut argv = self.asked.clone();
         let asked = Path::new(first);
@@ -344,7 +349,7 @@ impl<'a> Hunt<'a> {
         }
         let command = self.project.system.command();
         self.begin(Phase::Plain, format_args!("building a copy without instrumentation: {command}"));
-        let built = self.build(&self.dir, Vec::new())?;
+        let built = self.build(&self.dir, self.plain())?;
         Ok(self.for_use.get_or_init(|| built))
     }
 
@@ -395,7 +400,7 @@ impl<'a> Hunt<'a> {
         }
         let old = self.for_use()?;
         self.begin(Phase::Plain, "building the patched version without instrumentation");
-        let new = self.build(patched, Vec::new())?;
+        let new = self.build(patched, self.plain())?;
         let arm = |name: &str, built: &Built| {
             let dir = built.workshop.path();
             let mut argv = in_folder(dir, argv);
