@@ -388,6 +388,32 @@ fn a_command_that_calls_cargo_is_instrumented() {
     assert!(!lab.path().join("p/target").exists());
 }
 
+/// What only the tests of a library use is fixed by a build of the tests, by itself or on demand.
+#[test]
+fn a_struct_that_only_tests_use_is_fixed() {
+    if !need("cargo") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let source = "use std::sync::atomic::*;\npub struct Ends { pub head: AtomicU32, pub tail: AtomicU32 }\n\
+                  #[cfg(test)]\nmod tests {\n    use super::*;\n    #[test]\n    fn both() {\n        \
+                  let ends = Box::new(Ends { head: 1.into(), tail: 1.into() });\n        \
+                  assert_eq!(ends.head.load(Ordering::SeqCst), ends.tail.load(Ordering::SeqCst));\n    }\n}\n";
+    put(lab.path(), &[("p/Cargo.toml", "[package]\nname = \"ends\"\nedition = \"2021\"\n")]);
+    put(lab.path(), &[("p/src/lib.rs", source)]);
+    let fix = |more: &[&str]| {
+        let arguments = [&["fix", "-C", "Ends", "--move", "align:head=64", "--dir", "p"], more].concat();
+        let out = tussle(lab.path(), &arguments);
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    };
+    for more in [&[][..], &["--build", "cargo test --no-run"]] {
+        let (status, diff, said) = fix(more);
+        assert!(status == Some(0) && diff.contains("+pub struct Ends { pub head: CacheLine64"), "{said}");
+    }
+    let (status, _, said) = fix(&["--build", "cargo build"]);
+    assert!(status == Some(2) && said.contains("--build 'cargo test --no-run'"), "{said}");
+}
+
 /// Evidence and patch may have any name in the folder itself.
 #[test]
 fn files_of_its_own_in_the_folder_do_not_stop_a_hunt() {

@@ -213,6 +213,17 @@ pub enum FixError {
         /// What was run.
         command: String,
     },
+    /// Nothing that cargo built describes the type.
+    #[error(
+        "no debug information about {name} in what `{command}` built; have that built which uses it, as in --build 'cargo \
+         test --no-run' or --build 'cargo bench --no-run'"
+    )]
+    NoRustLayout {
+        /// Type.
+        name: String,
+        /// What was run.
+        command: String,
+    },
     /// No object of a kernel that was compiled has the type.
     #[error(
         "none of {objects} describes {name}, as the kernel was configured for them: put a .config into the folder with \
@@ -260,7 +271,7 @@ impl From<EditError> for FixError {
 pub fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) -> Result<Patched, FixError> {
     match patched_tree(request, announce) {
         // What is run may have been built without such debug information.
-        Err(FixError::NoLayout { .. }) if request.workshop.is_some() => {
+        Err(FixError::NoLayout { .. } | FixError::NoRustLayout { .. }) if request.workshop.is_some() => {
             patched_tree(&Request { workshop: None, ..*request }, announce)
         }
         other => other,

@@ -1,6 +1,7 @@
 //! Patches of Rust structs: the text is edited, cargo or rustc compiles it, and what the compiler made is held against
 //! what the patch claims.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +29,9 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 const DEPTH_MAX: usize = 16;
 
 /// What a release build leaves out unless it is asked.
-const DEBUG: [(&str, &str); 4] = [
+const DEBUG: [(&str, &str); 5] = [
+    // What an incremental build keeps of the unpatched text would be read as what was built.
+    ("CARGO_INCREMENTAL", "0"),
     ("CARGO_PROFILE_RELEASE_DEBUG", "2"),
     ("CARGO_PROFILE_RELEASE_STRIP", "none"),
     ("CARGO_PROFILE_DEV_DEBUG", "2"),
@@ -63,7 +66,7 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
     let text = rust::patch(old, request.type_name, line(request.decl), request.edits, &wrapper)
         .map_err(|refusal| FixError::Refused { file: file.display().to_string(), refusal })?;
     let place = BuildCopy::of_everything(request)?;
-    let builder = Builder { request, file: &file, place: &place };
+    let builder = Builder { request, file: &file, place: &place, all: Cell::new(false) };
     let before = builder.layout(false, announce)?;
     place.write(&file, &text.text)?;
     let after = builder.layout(true, announce)?;
@@ -201,6 +204,8 @@ struct Builder<'a> {
     request: &'a Request<'a>,
     file: &'a Path,
     place: &'a BuildCopy<'a>,
+    /// Tests, benches and examples are built, too.
+    all: Cell<bool>,
 }
 
 impl Builder<'_> {
@@ -208,13 +213,18 @@ impl Builder<'_> {
         match self.request.build {
             Build::Shell(c) => c.clone(),
             Build::Make => "make -B".into(),
+            Build::System(s) if self.all.get() => format!("{} --all-targets", s.command()),
             Build::System(s) => s.command(),
             _ => System::Single(self.file.to_path_buf()).command(),
         }
     }
 
     fn no_layout(&self) -> FixError {
-        FixError::NoLayout { name: self.request.type_name.into(), command: self.command() }
+        let (name, command) = (self.request.type_name.into(), self.command());
+        match matches!(self.request.build, Build::Shell(_)) || self.is_ours() {
+            true => FixError::NoRustLayout { name, command },
+            false => FixError::NoLayout { name, command },
+        }
     }
 
     /// What was built, as a table with the struct.
@@ -227,16 +237,47 @@ impl Builder<'_> {
             let read = |file: &Path| wants.iter().find_map(|w| self.read(file, w));
             return place::find(workshop, patched, announce, &read)?.ok_or_else(|| self.no_layout());
         }
+        match self.built(&shown, &wants, patched, announce)? {
+            Some(table) => Ok(table),
+            None if self.is_ours() && !self.all.replace(true) => self.with_tests(&wants, patched, announce),
+            None => Err(self.no_layout()),
+        }
+    }
+
+    /// Of a library, only what uses a struct describes it: its tests, benches or examples.
+    fn with_tests(
+        &self,
+        wants: &[Want<'_>],
+        patched: bool,
+        announce: &mut dyn FnMut(&str),
+    ) -> Result<TypeTable, FixError> {
+        // They may need what is not there.
+        let built = self.built(&self.command(), wants, patched, announce).ok().flatten();
+        built.ok_or_else(|| self.no_layout())
+    }
+
+    /// The command is tussle's own.
+    fn is_ours(&self) -> bool {
+        matches!(self.request.build, Build::System(System::Cargo | System::Member(_)))
+    }
+
+    /// Runs the command, and reads the struct out of what is new.
+    fn built(
+        &self,
+        shown: &str,
+        wants: &[Want<'_>],
+        patched: bool,
+        announce: &mut dyn FnMut(&str),
+    ) -> Result<Option<TypeTable>, FixError> {
         let root = self.place.path();
         let folder = root.join(BUILD_FOLDER);
         std::fs::create_dir_all(&folder).map_err(|source| FixError::Io { path: folder, source })?;
         let start = SystemTime::now();
         let mut command = Command::new("sh");
-        command.args(["-c", &shown]).current_dir(root).envs(DEBUG);
-        run(command, &shown, patched, announce)?;
+        command.args(["-c", shown]).current_dir(root).envs(DEBUG);
+        run(command, shown, patched, announce)?;
         let files = elf_files(root, start, DEPTH_MAX);
-        let found = wants.iter().find_map(|w| files.iter().find_map(|f| self.read(f, w)));
-        found.ok_or_else(|| self.no_layout())
+        Ok(wants.iter().find_map(|w| files.iter().find_map(|f| self.read(f, w))))
     }
 
     fn read(&self, file: &Path, want: &Want<'_>) -> Option<TypeTable> {
