@@ -20,6 +20,7 @@ use super::place::{self, BuildCopy};
 use super::sources::normal;
 use super::{Build, FieldMove, FixError, Patched, PatchedFile, Request};
 use crate::companions::{FileCompanions, open_bytes};
+use crate::project::wrapper::target_in_copy;
 use crate::project::{BUILD_FOLDER, System};
 
 /// Sources above this are not looked at.
@@ -274,7 +275,7 @@ impl Builder<'_> {
         std::fs::create_dir_all(&folder).map_err(|source| FixError::Io { path: folder, source })?;
         let start = SystemTime::now();
         let mut command = Command::new("sh");
-        command.args(["-c", shown]).current_dir(root).envs(DEBUG);
+        command.args(["-c", shown]).current_dir(root).envs(DEBUG).envs(target_in_copy());
         run(command, shown, patched, announce)?;
         let files = elf_files(root, start, DEPTH_MAX);
         Ok(wants.iter().find_map(|w| files.iter().find_map(|f| self.read(f, w))))

@@ -92,14 +92,19 @@ impl Wrapper {
         let mut environment = self.environment();
         if calls_cargo(system) {
             environment[0].1 = before(&self.cargo, Some(environment[0].1.clone()));
+            environment.extend(target_in_copy());
         }
         environment
     }
 
     /// For a build by `system` without instrumentation, whose programs lie where the instrumented ones do.
     pub fn plain_environment_for(&self, system: &System) -> Vec<(&'static str, OsString)> {
-        let path = calls_cargo(system).then(|| ("PATH", before(&self.cargo, std::env::var_os("PATH"))));
-        path.into_iter().chain([(PLAIN_VARIABLE, "1".into())]).collect()
+        let mut environment = vec![(PLAIN_VARIABLE, "1".into())];
+        if calls_cargo(system) {
+            environment.push(("PATH", before(&self.cargo, std::env::var_os("PATH"))));
+            environment.extend(target_in_copy());
+        }
+        environment
     }
 }
 
@@ -111,6 +116,12 @@ fn before(folder: &Path, rest: Option<OsString>) -> OsString {
         path.push(rest);
     }
     path
+}
+
+/// cargo builds in the copy, although the user has one folder for all packages.
+pub(crate) fn target_in_copy() -> Option<(&'static str, OsString)> {
+    const VARIABLE: &str = "CARGO_TARGET_DIR";
+    std::env::var_os(VARIABLE).map(|_| (VARIABLE, "target".into()))
 }
 
 fn calls_cargo(system: &System) -> bool {
