@@ -251,7 +251,10 @@ impl<'a> Compiler<'a> {
             Build::Shell(_) | Build::Make | Build::System(_) => {
                 self.calls.borrow().clone().unwrap_or_default()
             }
-            Build::Compdb(path) => compdb::read(path)?.iter().filter_map(|e| self.database_call(e)).collect(),
+            Build::Compdb(path) => compdb::of_folder(path, self.request.dir)?
+                .iter()
+                .filter_map(|e| self.database_call(e))
+                .collect(),
             Build::Plain => {
                 let units = users.iter().filter(|p| is_unit(&p.to_string_lossy()));
                 let calls: Vec<Call> = units.map(|u| self.plain_call(u)).collect();
@@ -271,11 +274,10 @@ impl<'a> Compiler<'a> {
     /// An entry of the database, moved into the copy.
     fn database_call(&self, entry: &compdb::Entry) -> Option<Call> {
         let original = self.request.dir.canonicalize().unwrap_or_else(|_| self.request.dir.to_path_buf());
-        let here = |s: &str| s.replace(&*original.to_string_lossy(), &self.root.to_string_lossy());
-        let (compiler, rest) = entry.arguments.split_first()?;
-        let directory = PathBuf::from(here(&entry.directory.to_string_lossy()));
-        let directory = if directory.is_dir() { &directory } else { &entry.directory };
-        Some(Call::new(directory, compiler, rest.iter().map(|a| here(a)).collect()))
+        let moved = entry.moved(&original, self.root);
+        let (compiler, rest) = moved.arguments.split_first()?;
+        let directory = if moved.directory.is_dir() { &moved.directory } else { &entry.directory };
+        Some(Call::new(directory, compiler, rest.to_vec()))
     }
 
     fn plain_call(&self, unit: &Path) -> Call {
@@ -294,7 +296,7 @@ impl<'a> Compiler<'a> {
         announce: &mut dyn FnMut(&str),
         probe: &dyn Fn(&Path) -> Option<T>,
     ) -> Result<T, FixError> {
-        let entries = compdb::read(path)?;
+        let entries = compdb::of_folder(path, self.request.dir)?;
         let original = self.request.dir.canonicalize().unwrap_or_else(|_| self.request.dir.to_path_buf());
         let units = self.sources.units_for(self.file);
         let mut last = None;

@@ -2,26 +2,29 @@
 
 use super::scratch::{BUILD_FOLDER, ScratchError};
 use super::system::{SCRIPT, quoted};
+use crate::fix::compdb::{self, Entry};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Moves the database of a copy to the copy's paths, and writes the script that builds it. `origin` is the folder whose
-/// paths the database of the user's folder names, `from` what was copied.
+/// Moves the database of a copy to the copy's paths, and writes the script that builds it. `origin` is the user's folder,
+/// `from` what was copied.
 pub(super) fn prepare(origin: &Path, from: &Path, copy: &Path, file: &Path) -> Result<(), ScratchError> {
-    let at = copy.join(file);
     let failed = |path: &Path| {
         let path = path.to_path_buf();
         move |source| ScratchError::Io { path, source }
     };
-    let text = fs::read_to_string(&at).map_err(failed(&at))?;
-    let here = copy.to_string_lossy();
-    let text = text.replace(&*origin.to_string_lossy(), &here).replace(&*from.to_string_lossy(), &here);
-    fs::write(&at, &text).map_err(failed(&at))?;
+    let entries =
+        compdb::of_folder(&from.join(file), from).map_err(|e| ScratchError::Database(e.to_string()))?;
+    let from = from.canonicalize().map_err(failed(from))?;
+    let entries: Vec<Entry> = entries.iter().map(|e| e.moved(&from, copy)).collect();
+    let rows = Value::Array(entries.iter().map(Entry::row).collect());
+    let at = copy.join(file);
+    fs::write(&at, rows.to_string()).map_err(failed(&at))?;
     let build = copy.join(BUILD_FOLDER);
-    let entries = crate::fix::compdb::read(&at)
-        .map_err(|e| ScratchError::Io { path: at.clone(), source: std::io::Error::other(e.to_string()) })?;
     fs::create_dir_all(&build).map_err(failed(&build))?;
-    for entry in &entries {
+    // What lies elsewhere is not ours to make.
+    for entry in entries.iter().filter(|e| e.directory.starts_with(copy)) {
         let _ = fs::create_dir_all(&entry.directory);
     }
     let units: Vec<Unit<'_>> =

@@ -30,6 +30,9 @@ pub enum ScratchError {
         /// Why.
         source: std::io::Error,
     },
+    /// The compilation database is of no use here; the text says what to do.
+    #[error("{0}")]
+    Database(String),
     /// Too many files.
     #[error("{path} holds more than {FILES_MAX} files; name the folder of the program itself")]
     TooLarge {
