@@ -1,8 +1,8 @@
 //! The user's cache: what lies in it, how large it may become, and how it is emptied.
 //!
 //! `$XDG_CACHE_HOME/tussle` (else `~/.cache/tussle`) has one folder per thing, named by kind and content: `rt-` the
-//! recorder's runtime, `as-`, `cc-` and `cargo-` names that lead to a tussle, `emulator-` and `guest-` what kernel recordings
-//! made. All of it is made again when it is missing.
+//! recorder's runtime, `as-`, `cc-` and `cargo-` names that lead to a tussle, `emulator-` and `guest-` what kernel
+//! recordings made. All of it is made again when it is missing.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

@@ -215,8 +215,8 @@ pub enum FixError {
     },
     /// Nothing that cargo built describes the type.
     #[error(
-        "no debug information about {name} in what `{command}` built; have that built which uses it, as in --build 'cargo \
-         test --no-run' or --build 'cargo bench --no-run'"
+        "no debug information about {name} in what `{command}` built; have that built which uses it, as in \
+         --build 'cargo test --no-run' or --build 'cargo bench --no-run'"
     )]
     NoRustLayout {
         /// Type.

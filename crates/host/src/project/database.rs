@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Moves the database of a copy to the copy's paths, and writes the script that builds it. `origin` is the user's folder,
-/// `from` what was copied.
+/// Moves the database of a copy to the copy's paths, and writes the script that builds it. `origin` is the user's
+/// folder, `from` what was copied.
 pub(super) fn prepare(origin: &Path, from: &Path, copy: &Path, file: &Path) -> Result<(), ScratchError> {
     let failed = |path: &Path| {
         let path = path.to_path_buf();
