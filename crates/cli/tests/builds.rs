@@ -443,6 +443,10 @@ fn a_struct_that_only_tests_use_is_fixed() {
     }
     let (status, _, said) = fix(&["--build", "cargo build"]);
     assert!(status == Some(2) && said.contains("--build 'cargo test --no-run'"), "{said}");
+    let bench = "fn main() { let e = ends::Ends { head: 1.into(), tail: 1.into() }; e.head.into_inner(); }\n";
+    put(lab.path(), &[("p/benches/b.rs", bench)]);
+    let (status, _, said) = fix(&[]);
+    assert!(status == Some(2) && said.contains("src/lib.rs: the patch changes what makes"), "{said}");
 }
 
 /// Evidence and patch may have any name in the folder itself.

@@ -70,7 +70,7 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
     let builder = Builder { request, file: &file, place: &place, all: Cell::new(false) };
     let before = builder.layout(false, announce)?;
     place.write(&file, &text.text)?;
-    let after = builder.layout(true, announce)?;
+    let after = builder.layout(true, announce).map_err(|e| made_elsewhere(e, &file))?;
     let (Some(a), Some(b)) = (aggregate(&before, request), aggregate(&after, request)) else {
         return Err(builder.no_layout());
     };
@@ -91,6 +91,24 @@ pub(super) fn patch_tree(request: &Request<'_>, announce: &mut dyn FnMut(&str)) 
         fields,
         notes,
     })
+}
+
+/// What makes the field in another file has not the type that the patch puts around it: with what to do about that.
+fn made_elsewhere(error: FixError, file: &Path) -> FixError {
+    match error {
+        FixError::BuildFailed { command, patched: true, tail }
+            if ["[E0277]", "[E0308]"].iter().any(|code| tail.contains(code)) =>
+        {
+            let hint =
+                "the patch changes what makes the struct in this file only; let others call a function of it";
+            FixError::BuildFailed {
+                command,
+                patched: true,
+                tail: format!("{tail}\n{}: {hint}", file.display()),
+            }
+        }
+        other => other,
+    }
 }
 
 /// Refuses when the sources look at the layout, and at the size where that is another.
