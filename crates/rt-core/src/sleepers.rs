@@ -28,12 +28,14 @@ pub(crate) fn takes_turns(word: u64) -> bool {
 
 /// The calling thread is about to sleep while a word is what it expects; to be told to [`woken`], if anything.
 pub fn sleeps(entered: &Entered, word: u64, expected: u64) -> Option<u64> {
+    waits::sleeps(entered, word);
     let order = hands_on(word, expected) && !takes_turns(word);
     order.then(|| sync::cond_wait_begin(entered, word + BEHIND))
 }
 
 /// It goes on; `came` if another thread woke it.
 pub fn woken(entered: &Entered, word: u64, before: u64, came: bool) {
+    waits::goes_on(entered);
     sync::cond_wait_end(entered, word + BEHIND, before, came);
 }
 

@@ -152,8 +152,10 @@ pub struct Cpu {
     pub pending_count: usize,
     /// Words that it read last of those that threads wait for, what they held, and the changes told by then.
     pub polled: [(u64, u64, u32); POLLED],
-    /// It lets others look at what it has taken, before it goes on.
+    /// It lets others look at what it has taken, before it goes on; and whether it took it by counting, as threads do,
+    /// too, that arrive somewhere.
     pub lets_look: bool,
+    pub counted: bool,
     /// The word that it sleeps at, and the wake-ups before.
     pub sleeps: Option<(u64, u64)>,
     /// The parallel region of OpenMP that it was seen in last, and the barriers that it has come to there.
@@ -181,6 +183,7 @@ impl Cpu {
             pending_count: 0,
             polled: [(0, 0, 0); POLLED],
             lets_look: false,
+            counted: false,
             sleeps: None,
             team: (0, 0),
             system: crate::system::Call::Other,

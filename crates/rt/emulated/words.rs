@@ -16,6 +16,9 @@ use tussle_rt_core::{guards, polled};
 
 const MARKS: usize = 4096;
 static MARKED: [AtomicU8; MARKS] = [const { AtomicU8::new(0) }; MARKS];
+/// In [`MARKED`]: accesses are told; an instruction that adds has made it smaller.
+const TOLD_OF: u8 = 1;
+const COUNTED_DOWN: u8 = 2;
 /// Changes that all others may know of, of all words with one hash.
 static TOLD: [AtomicU32; MARKS] = [const { AtomicU32::new(0) }; MARKS];
 
@@ -31,11 +34,11 @@ fn hash(addr: u64) -> usize {
 /// Accesses of this word, or of one with its hash, are to be told to [`read`] and [`stored`].
 #[inline(always)]
 pub fn marked(addr: u64) -> bool {
-    MARKED[hash(addr)].load(Relaxed) != 0
+    MARKED[hash(addr)].load(Relaxed) & TOLD_OF != 0
 }
 
 fn mark(addr: u64) {
-    MARKED[hash(addr)].store(1, Relaxed);
+    MARKED[hash(addr)].fetch_or(TOLD_OF, Relaxed);
 }
 
 /// Nodes that may be those of a queue of threads, at most, and bytes in which their words lie.
@@ -112,6 +115,8 @@ pub fn read(cpu: u32, addr: u64, n: u64) {
     // SAFETY: the calling thread has this number.
     let me = unsafe { Cpu::of(cpu) };
     let told = || TOLD[hash(addr)].load(Acquire);
+    // It has arrived somewhere and waits; a lock's ticket lets it go to work.
+    me.lets_look &= !me.counted;
     let Some(polled) = me.polled.get_mut(hash(addr) % POLLED) else { return };
     let (word, before, known) = *polled;
     let mut left = if word == addr && before != now && waits::watched(addr) { SOME } else { 0 };
@@ -248,8 +253,13 @@ fn changed(cpu: u32, addr: u64, n: u64, (from, to): (u64, u64), how: How, wanted
     if n == 8 && from != to {
         [from, to].into_iter().filter(|a| guards::is_address(*a)).for_each(mark_node);
     }
-    if from != to {
-        let_others_look(cpu, addr);
+    // What is counted down again says how many there are, or are left; a ticket is never given back.
+    let counts = how == How::Counts;
+    if counts && to < from {
+        MARKED[hash(addr)].fetch_or(COUNTED_DOWN, Relaxed);
+    }
+    if from != to && !(counts && MARKED[hash(addr)].load(Relaxed) & COUNTED_DOWN != 0) {
+        let_others_look(cpu, addr, counts);
     }
 }
 
@@ -260,12 +270,13 @@ static LOOKED_FOR: [AtomicU8; MARKS] = [const { AtomicU8::new(0) }; MARKS];
 
 /// When the thread comes to a line that it has not touched for some time. At once would be too early: who has got into
 /// a queue has the lock only later.
-fn let_others_look(cpu: u32, addr: u64) {
+fn let_others_look(cpu: u32, addr: u64, counts: bool) {
     let times = &LOOKED_FOR[hash(addr)];
     if times.load(Relaxed) < OTHERS_LOOK {
         times.fetch_add(1, Relaxed);
         // SAFETY: the calling thread has this number.
-        unsafe { Cpu::of(cpu).lets_look = true };
+        let me = unsafe { Cpu::of(cpu) };
+        (me.lets_look, me.counted) = (true, counts);
     }
 }
 
