@@ -20,6 +20,7 @@ use crate::latches;
 use crate::locks;
 use crate::processes::{self, WATCHED};
 use crate::sections;
+use crate::sleepers;
 use crate::standing::{self, By};
 use crate::sync::{self, Slot, thread_number};
 use crate::thread::{Entered, now, round};
@@ -198,9 +199,8 @@ pub fn seen(entered: &Entered, addr: u64) {
     // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
     unsafe {
         let t = entered.live();
-        let again = times((*own(t, addr)).again) != 0;
         let s = sync::slot(entered, addr);
-        let value = (*own(t, addr)).value;
+        let (again, value) = (times((*own(t, addr)).again) != 0, (*own(t, addr)).value);
         if again {
             standing::waits(entered, addr);
         } else {
@@ -542,8 +542,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         let long = unsafe { worked(entered.live()) };
         s.a.store(if long { sync::settle(entered) } else { 0 }, Release);
         holder(s).store(me, Relaxed);
-        // SAFETY: the thread's own cell.
-        unsafe { took_again(entered.live(), addr) };
+        sleepers::took_again(entered, addr);
         s.by_count.store((how == How::Counts) as u64, Relaxed);
         if is_lock(s) {
             early::proven(entered, addr);
@@ -629,52 +628,8 @@ fn joined(s: &'static Slot, from: u64, step: u64, me: u64) -> bool {
 }
 
 /// By how much each reader changes the word; 0 if none is known.
-fn readers(s: &'static Slot) -> u64 {
+pub(crate) fn readers(s: &'static Slot) -> u64 {
     s.kind.load(Relaxed)
-}
-
-/// The calling thread is about to sleep until another word changes. The lock that it took last may have been given back
-/// by code that is not seen, and will be taken again before the thread does anything else: so do conditions of Rust's
-/// library. If not, the thread has it all the time, which is the same for what it does.
-pub(crate) fn sleeps(entered: &Entered, word: u64) {
-    // SAFETY: the thread's own cells.
-    let lock = unsafe { (*entered.live()).took };
-    let known = sync::known(lock).filter(|_| lock != 0 && lock != word);
-    let Some(s) = known.filter(|s| holder(s).load(Relaxed) == thread_number(entered)) else { return };
-    if readers(s) != 0 || !may_be_lock(s) {
-        return;
-    }
-    holder(s).store(0, Relaxed);
-    // SAFETY: as above.
-    unsafe { (*entered.live()).slept_with = lock };
-    if is_lock(s) {
-        sections::given_up(entered, lock);
-        sync::unlocking(entered, lock);
-    }
-}
-
-/// The thread has the lock with which it slept, and will have it no more.
-///
-/// # Safety
-/// `t` is the calling thread's.
-unsafe fn took_again(t: *mut Live, lock: u64) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let again = (*t).slept_with == lock;
-        if again {
-            (*t).slept_with = 0;
-        }
-        again
-    }
-}
-
-/// It goes on, and has that lock when it comes to do something.
-pub(crate) fn goes_on(entered: &Entered) {
-    // SAFETY: the thread's own cells.
-    let lock = unsafe { (*entered.live()).slept_with };
-    if lock != 0 && sync::known(lock).is_some_and(is_lock) {
-        sync::locked_by_try(entered, lock);
-    }
 }
 
 /// The word is about to be free again: if the calling thread took it, it was a lock.
@@ -683,9 +638,7 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     if !may_be_lock(s) {
         return;
     }
-    // SAFETY: the thread's own cell.
-    let taken_again = unsafe { took_again(entered.live(), addr) };
-    if holder == 0 && !taken_again {
+    if holder == 0 && !sleepers::took_again(entered, addr) {
         // Code that is not instrumented took it: the slow path of a mutex of Rust's library, say.
         if is_plain_lock(s) && !from.is_some_and(|from| is_free(s, from)) {
             sections::missed(entered, addr, false);

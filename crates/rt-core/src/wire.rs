@@ -434,8 +434,7 @@ pub struct Guard {
     /// The word that stands for the lock; while the thread waits for its ticket, that which gave it.
     pub word: u64,
     pub ticket: u64,
-    /// Nodes of a queue: the thread's, that of the one before, of the one behind. Once it has a lock by its ticket,
-    /// `node` counts what it has done to other words since.
+    /// Nodes of a queue: the thread's, of the one before, the one behind. With a ticket, `node` counts steps since.
     pub node: u64,
     pub before: u64,
     pub next: u64,
@@ -500,8 +499,7 @@ pub struct Lock {
     pub kept: u32,
     /// One section is traced of every two to the power of this.
     pub shift: u32,
-    /// 1 if it is known by the word at its address, which atomics take and give back: other code than what is recorded
-    /// may do so, too.
+    /// 1 if the word at its address tells of it: code that is not recorded may take and give it, too.
     pub by_word: u32,
 }
 
