@@ -176,7 +176,13 @@ impl Plan {
         let (shared, sharing) = (scene.sharing(&old).ok()?, scene.sharing(&new).ok()?);
         let first = scene.objects().find(|o| o.name.as_ref() == self.names.first())?;
         let grown = |o: &Object| new.variable(o).map_or(o.size, |v| v.size(o.size));
-        let live = scene.objects().map(|o| grown(o) as i64 - o.size as i64).max().unwrap_or(0);
+        // Of several processes' variables of one name each has as much.
+        let mut live: BTreeMap<&str, i64> = BTreeMap::new();
+        for o in scene.objects() {
+            let more = (grown(o) - o.size.min(grown(o)) + new.gap(o)) as i64;
+            let known = live.entry(o.name.as_deref().unwrap_or_default()).or_default();
+            *known = more.max(*known);
+        }
         let gain = if self.latent { before.mean - after.mean } else { before.observed - after.observed };
         let gains = gain >= crate::class::COST_MIN;
         gains.then(|| Advice {
@@ -187,7 +193,7 @@ impl Plan {
             after,
             size_before: first.size,
             size_after: grown(first),
-            live_bytes: live,
+            live_bytes: live.values().sum(),
             new_sharing: sharing.pairs.difference(&shared.pairs).cloned().collect(),
             moved: Vec::new(),
             why: self.why(),
@@ -227,6 +233,16 @@ impl Changed<'_> {
             }
             Edit::Align { bytes, .. } => Some(Variable { align: *bytes, stride: None }),
             _ => None,
+        }
+    }
+}
+
+impl Changed<'_> {
+    /// Bytes that a variable which is aligned may leave unused before it, more than it did.
+    fn gap(&self, o: &Object) -> u64 {
+        match Changed::variable(self, o) {
+            Some(Variable { align, stride: None }) => align.saturating_sub(o.align),
+            _ => 0,
         }
     }
 }

@@ -185,7 +185,9 @@ fn variables_have_a_bill_as_structs_have() {
     let sent = of("sent");
     let edits: Vec<String> = sent.edits.iter().map(Edit::to_string).collect();
     assert_eq!(edits, ["align:got=64", "align:sent=64"]);
-    assert!(sent.after.worst < 1.0 && sent.live_bytes == 0, "{:?}", sent.after);
+    assert!(sent.after.worst < 1.0, "{:?}", sent.after);
+    // Each may leave a gap before it.
+    assert_eq!(sent.live_bytes, 2 * (64 - 8));
     assert_eq!(advise(&e, "sent", &Options::default()).expect("a report").advices.len(), 1);
 }
 

@@ -1,6 +1,6 @@
 //! A verified patch with its bill, as a view tree.
 
-use tussle_advise::Advice;
+use tussle_advise::{Advice, Edit};
 use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, offset, plural};
 
 use super::{FieldMove, Patched};
@@ -33,24 +33,42 @@ impl Patched {
     }
 }
 
-/// By how much all objects alive at once grow, bytes; exact where the layout rules gave the size that the compiler
-/// made.
-/// Elsewhere (a type around a field, where the compiler orders fields) it is what the structs grow by, at least: what
-/// holds them may be rounded up.
-pub fn live_growth(patched: &Patched, bill: &Advice) -> (i64, bool) {
+/// How sure a number of bytes is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The layout rules gave the size that the compiler made.
+    Exact,
+    /// What the structs grow by (a type around a field, where the compiler orders fields): what holds them may be
+    /// rounded up.
+    AtLeast,
+    /// Gaps before variables that are aligned: the linker may put others there.
+    AtMost,
+}
+
+/// By how much all objects alive at once grow, bytes.
+pub fn live_growth(patched: &Patched, bill: &Advice) -> (i64, Bound) {
     let growth = |(before, after): (u64, u64)| after as i64 - before as i64;
     let said = growth((bill.size_before, bill.size_after));
     let made = growth((patched.size_before, patched.size_after));
-    if made == said || !bill.variables.is_empty() {
-        return (bill.live_bytes, true);
+    if !bill.variables.is_empty() {
+        let aligned = bill.edits.iter().any(|e| matches!(e, Edit::Align { .. }));
+        return (bill.live_bytes, if aligned { Bound::AtMost } else { Bound::Exact });
+    }
+    if made == said {
+        return (bill.live_bytes, Bound::Exact);
     }
     let structs = if said == 0 { 1 } else { (bill.live_bytes / said).max(1) };
-    (made.saturating_mul(structs), false)
+    (made.saturating_mul(structs), Bound::AtLeast)
 }
 
-/// `+592 bytes`, or `at least +592 bytes`.
-pub fn live_words((bytes, exact): (i64, bool)) -> String {
-    format!("{}{bytes:+}", if exact { "" } else { "at least " })
+/// `+592`, or `at least +592`.
+pub fn live_words((bytes, bound): (i64, Bound)) -> String {
+    let before = match bound {
+        Bound::Exact => "",
+        Bound::AtLeast => "at least ",
+        Bound::AtMost => "at most ",
+    };
+    format!("{before}{bytes:+}")
 }
 
 /// The member of the struct that a path begins with.
@@ -172,11 +190,12 @@ mod tests {
         // Three of them, each in a block that is rounded up.
         let said =
             |size_after, live_bytes| Advice { size_before: 48, size_after, live_bytes, ..Advice::default() };
-        assert_eq!(live_growth(&patched(320), &said(320, 3 * 320)), (960, true));
-        assert_eq!(live_growth(&patched(640), &said(320, 3 * 320)), (3 * 592, false));
+        assert_eq!(live_growth(&patched(320), &said(320, 3 * 320)), (960, Bound::Exact));
+        assert_eq!(live_growth(&patched(640), &said(320, 3 * 320)), (3 * 592, Bound::AtLeast));
         // Nobody said that it grows.
-        assert_eq!(live_growth(&patched(176), &said(48, 0)), (128, false));
-        assert_eq!(live_words((128, false)), "at least +128");
+        assert_eq!(live_growth(&patched(176), &said(48, 0)), (128, Bound::AtLeast));
+        assert_eq!(live_words((128, Bound::AtLeast)), "at least +128");
+        assert_eq!(live_words((112, Bound::AtMost)), "at most +112");
     }
 
     #[test]
