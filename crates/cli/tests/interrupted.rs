@@ -17,7 +17,7 @@ const FIGHT: &str = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd
 struct Hunt {
     folder: tempfile::TempDir,
     child: Child,
-    said: BufReader<std::process::ChildStderr>,
+    said: Option<BufReader<std::process::ChildStderr>>,
     heard: String,
 }
 
@@ -47,14 +47,18 @@ impl Hunt {
             })
         };
         let mut child = c.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
+        let said = child.stderr.take().map(BufReader::new);
         Hunt { folder, child, said, heard: String::new() }
     }
 
     fn until(&mut self, remark: &str) {
         loop {
             let mut line = String::new();
-            assert!(self.said.read_line(&mut line).unwrap() > 0, "no {remark} in {}", self.heard);
+            assert!(
+                self.said.as_mut().unwrap().read_line(&mut line).unwrap() > 0,
+                "no {remark} in {}",
+                self.heard
+            );
             self.heard += &line;
             if line.contains(remark) {
                 return;
@@ -67,7 +71,7 @@ impl Hunt {
         // SAFETY: our own child, which nobody has waited for.
         unsafe { libc::kill(self.child.id() as i32, signal) };
         let mut rest = String::new();
-        self.said.read_to_string(&mut rest).unwrap();
+        self.said.as_mut().unwrap().read_to_string(&mut rest).unwrap();
         (rest, self.child.wait().unwrap().signal())
     }
 
@@ -133,6 +137,20 @@ fn a_hunt_that_is_ended_while_it_measures_keeps_evidence_and_patch() {
 }
 
 /// Who sends a signal to all of its group means itself: that ends no hunt.
+/// `tussle hunt .. 2>&1 | head -1`
+#[test]
+fn a_hunt_whose_reader_leaves_puts_its_folders_away() {
+    if !tussle_testkit::need("make") {
+        return;
+    }
+    let mut hunt = Hunt::start(&["--no-bench"]);
+    hunt.until("recording");
+    hunt.said = None;
+    let status = hunt.child.wait().unwrap();
+    assert_eq!(status.signal(), Some(libc::SIGPIPE), "{status}");
+    hunt.nothing_is_left();
+}
+
 #[test]
 fn a_signal_of_the_program_to_its_group_is_not_for_the_hunt() {
     if !tussle_testkit::need("make") {
@@ -141,7 +159,7 @@ fn a_signal_of_the_program_to_its_group_is_not_for_the_hunt() {
     let mut hunt = Hunt::start(&["--no-bench", "--run", "sh -c 'trap : TERM; kill 0; ./fight'"]);
     hunt.until("recording");
     let mut rest = String::new();
-    hunt.said.read_to_string(&mut rest).unwrap();
+    hunt.said.as_mut().unwrap().read_to_string(&mut rest).unwrap();
     let status = hunt.child.wait().unwrap();
     assert!(!rest.contains("ended by SIGTERM") && status.signal().is_none(), "{rest}");
 }

@@ -13,8 +13,13 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Signals by which work is ended.
-const SIGNALS: [(i32, &str); 3] =
-    [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP")];
+const SIGNALS: [(i32, &str); 4] = [
+    (libc::SIGINT, "SIGINT"),
+    (libc::SIGTERM, "SIGTERM"),
+    (libc::SIGHUP, "SIGHUP"),
+    // Whoever read what we say has left.
+    (libc::SIGPIPE, "SIGPIPE"),
+];
 
 /// How long what we started may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -136,6 +141,10 @@ pub(crate) fn note(signal: i32, info: Option<&libc::siginfo_t>) {
     }
     // SAFETY: signals of processes have their numbers; calls that may be made in a handler; the descriptor stays open.
     unsafe {
+        if signal == libc::SIGPIPE {
+            // What is said from now on finds no reader either, and must not end us before all is put away.
+            libc::signal(signal, libc::SIG_IGN);
+        }
         let sender = info.filter(|i| i.si_code <= 0).map(|i| i.si_pid());
         let us = libc::getpid();
         if sender.is_some_and(|s| s != us && descends(s, us)) {
