@@ -325,6 +325,14 @@ mod tests {
             assert!(!run(&format!("{before}{file}{after}")), "{before}");
             assert!(run(&format!("{before}{none}{after}")), "{before}");
         }
+        // Memory of no file by its descriptor, whose name another function's variable has.
+        let pages = "void *pages;\nvoid get(int flags) { pages = mmap(0, 4096, 3, flags, -1, 0); }\n";
+        assert!(run(&format!(
+            "{pages}static struct state *s;\nvoid f(int flags) {{ s = mmap(0, 4096, 3, flags, -1, 0); }}"
+        )));
+        let kept = "void *pages;\nvoid get(int fd) { pages = mmap(0, 4096, 3, 1, fd, 0); }\n";
+        let give = "struct state *take(void) { struct state *pages = make(); return pages; }\n";
+        assert!(run(&format!("{kept}{give}void f(void) {{ struct state *s = take(); s->in++; }}")));
         assert!(run(&format!("void f(struct ctx *c, int fd) {{ c->more = {file}; }}")));
         assert!(run(&format!("static struct other *f(int fd) {{ return {file}; }}")));
     }

@@ -88,9 +88,7 @@ impl Kept {
     pub(super) fn maps(&mut self, code: &Code<'_, '_>) {
         let kept = |&i: &usize| i > 2 && code.text(i - 1) == "=" && code.is_word(i - 2);
         for name in file_mappings(code).filter(kept).map(|i| i - 2) {
-            let local =
-                code.variable_at(code.text(name), name).is_some_and(|(at, _)| code.is_in_function(at));
-            if !local {
+            if !is_local(code, name) {
                 self.mapped.insert(code.text(name).to_string());
             }
         }
@@ -111,7 +109,8 @@ impl Kept {
         let of = |&i: &usize| {
             let end = (i..code.len()).find(|&j| code.text(j) == ";")?;
             let own = (i + 1..end).rev().find(|&j| code.is_word(j))?;
-            self.mapped.contains(code.text(own)).then(|| function_of(&code, i))?
+            let kept = self.mapped.contains(code.text(own)) && !is_local(&code, own);
+            kept.then(|| function_of(&code, i))?
         };
         code.places("return").iter().filter_map(of).collect()
     }
@@ -133,6 +132,11 @@ impl Kept {
         let places = self.places.iter().map(|p| &p.1);
         places.chain(&self.givers).chain(&self.mapped).any(|name| text.contains(name.as_str()))
     }
+}
+
+/// The word at `i` is a variable of the function around it.
+fn is_local(code: &Code<'_, '_>, i: usize) -> bool {
+    code.variable_at(code.text(i), i).is_some_and(|(at, _)| code.is_in_function(at))
 }
 
 /// The word at `i` is a parameter, without a type, of a function that is given an object's address there.
@@ -159,10 +163,14 @@ fn function_of(code: &Code<'_, '_>, i: usize) -> Option<String> {
 /// Functions of the system that map memory.
 pub(super) const MAPPING: [&str; 3] = ["mmap", "mmap64", "shmat"];
 
-/// The call at `i` maps memory that no file is behind. Linux's number is what the preprocessor leaves.
+/// The call at `i` maps memory that no file is behind: by its flags, of which Linux's number is what the preprocessor
+/// leaves, or by the descriptor -1.
 pub(super) fn maps_no_file(code: &Code<'_, '_>, i: usize) -> bool {
+    const DESCRIPTOR: usize = 4;
     let close = code.closing(i + 1).unwrap_or(i);
-    (i..close).any(|j| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20"))
+    let anonymous = |j| matches!(code.text(j), "MAP_ANONYMOUS" | "MAP_ANON" | "0x20");
+    let none = |a: &(usize, usize)| a.1 == a.0 + 2 && (code.text(a.0), code.text(a.0 + 1)) == ("-", "1");
+    (i..close).any(anonymous) || code.arguments(i + 1).get(DESCRIPTOR).is_some_and(none)
 }
 
 /// Calls that map a file.
