@@ -110,6 +110,15 @@ mod tests {
         assert_eq!(task(&args, &|n| variables.contains(&n)), expect, "{line}");
     }
 
+    /// A profile may say `split-debuginfo`, `strip` and `debug = false`.
+    #[test]
+    fn debug_information_stays_in_the_program() {
+        let flags = flags(MISMATCH_MINOR);
+        for flag in ["-Csplit-debuginfo=off", "-Cdebuginfo=2", "-Cstrip=none"] {
+            assert!(flags.contains(&flag), "{flag}");
+        }
+    }
+
     #[test]
     fn only_crates_of_the_program_are_instrumented() {
         let (library, program) = (Task::Target { program: false }, Task::Target { program: true });

@@ -66,3 +66,21 @@ fn place(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf, CacheError> 
     file.persist(&at).map_err(|e| CacheError::at(&at)(e.error))?;
     Ok(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use object::{Object, ObjectSymbol};
+
+    /// GNU ld with LTO refuses what only the loader has: it is no library of the command line.
+    #[test]
+    fn the_runtime_asks_nothing_of_the_loader() {
+        const OF_LOADER: [&str; 5] =
+            ["__libc_stack_end", "_dl_argv", "_rtld_global", "_r_debug", "__libc_enable_secure"];
+        let bytes = tussle_rt::OBJECT.bytes();
+        let file = object::File::parse(&*bytes).expect("an object file");
+        let undefined = file.symbols().filter(|s| s.is_undefined() && !s.is_weak());
+        let names: Vec<&str> = undefined.filter_map(|s| s.name().ok()).collect();
+        assert!(names.contains(&"getauxval"), "{names:?}");
+        assert_eq!(names.iter().filter(|n| OF_LOADER.contains(n)).count(), 0, "{names:?}");
+    }
+}
