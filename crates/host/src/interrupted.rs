@@ -60,6 +60,11 @@ pub fn goes(folder: &Path) {
     if let Ok(mut folders) = FOLDERS.lock() {
         folders.push(folder.to_path_buf());
     }
+    if ENDED.load(Ordering::Relaxed) {
+        // Too late for who ends us, perhaps.
+        remove(folder);
+        hold();
+    }
 }
 
 /// What was just killed may still put files there.
@@ -87,7 +92,10 @@ pub fn heed(tell: impl FnOnce(&str) + Send + 'static) -> io::Result<()> {
             return;
         }
         let signal = i32::from(signal[0]);
-        tell(SIGNALS.iter().find(|(s, _)| *s == signal).map_or("a signal", |(_, name)| name));
+        // Who writes to a reader that has left keeps the others from writing.
+        if signal != libc::SIGPIPE {
+            tell(SIGNALS.iter().find(|(s, _)| *s == signal).map_or("a signal", |(_, name)| name));
+        }
         // Kept until this process is gone.
         let _starts = STARTS.write();
         end_all();
@@ -129,6 +137,10 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c
     unsafe {
         let errno = *libc::__errno_location();
         note(signal, info.as_ref());
+        // The signal is the writing thread's own, which would go on meanwhile and make new folders.
+        while signal == libc::SIGPIPE {
+            libc::pause();
+        }
         *libc::__errno_location() = errno;
     }
 }
@@ -142,7 +154,7 @@ pub(crate) fn note(signal: i32, info: Option<&libc::siginfo_t>) {
     // SAFETY: signals of processes have their numbers; calls that may be made in a handler; the descriptor stays open.
     unsafe {
         if signal == libc::SIGPIPE {
-            // What is said from now on finds no reader either, and must not end us before all is put away.
+            // Other threads find no reader either, and must not end us before all is put away.
             libc::signal(signal, libc::SIG_IGN);
         }
         let sender = info.filter(|i| i.si_code <= 0).map(|i| i.si_pid());
