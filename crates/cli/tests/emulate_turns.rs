@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use tussle_testkit::{need, wish};
 
@@ -42,6 +43,18 @@ int main(int argc, char **argv)
 }
 "#;
 
+/// Records a program of the folder under emulation, and reports: the status of the report.
+#[track_caller]
+fn judged(folder: &Path, program: &[&str]) -> Option<i32> {
+    let tussle = |words: &[&str]| {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
+        c.args(words).current_dir(folder).stdin(Stdio::null()).output().unwrap()
+    };
+    let out = tussle(&[&["record", "--emulate", "-q", "--"], program].concat());
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    tussle(&["report"]).status.code()
+}
+
 #[test]
 fn what_openmp_orders_is_no_fight() {
     if !need("qemu-x86_64") || !need("gcc") {
@@ -54,17 +67,8 @@ fn what_openmp_orders_is_no_fight() {
         let built = Command::new("gcc").args(args).current_dir(lab.path()).status().unwrap();
         assert!(built.success(), "{link}");
         for (way, fights) in [("critical", 0), ("lock", 0), ("barrier", 0), ("none", 1)] {
-            let tussle = |words: &[&str]| {
-                let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
-                c.args(words).current_dir(lab.path()).stdin(Stdio::null()).output().unwrap()
-            };
             // Threads of a busy machine may run one after the other: then nothing fights.
-            let status = (0..3).map(|_| {
-                let out = tussle(&["record", "--emulate", "-q", "--", "./turns", way]);
-                assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-                tussle(&["report"]).status.code()
-            });
-            let seen: Vec<_> = status.collect();
+            let seen: Vec<_> = (0..3).map(|_| judged(lab.path(), &["./turns", way])).collect();
             let right = seen.iter().filter(|s| **s == Some(fights)).count();
             assert!(right >= 2, "{link} {way}: {seen:?}");
         }
@@ -123,13 +127,7 @@ fn turns_by_a_barrier_whose_waiters_read_their_stacks_are_no_fight() {
             let args = ["-O2", "-g", "-pthread", defines, "b.c", "-o", "b"];
             let built = Command::new(compiler).args(args).current_dir(lab.path()).status().unwrap();
             assert!(built.success());
-            let tussle = |words: &[&str]| {
-                let mut c = Command::new(env!("CARGO_BIN_EXE_tussle"));
-                c.args(words).current_dir(lab.path()).stdin(Stdio::null()).output().unwrap()
-            };
-            let out = tussle(&["record", "--emulate", "-q", "--", "./b"]);
-            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-            tussle(&["report"]).status.code()
+            judged(lab.path(), &["./b"])
         };
         // As above.
         let apart: Vec<_> = (0..3).map(|_| status("-DAPART")).collect();

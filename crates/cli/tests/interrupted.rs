@@ -136,7 +136,6 @@ fn a_hunt_that_is_ended_while_it_measures_keeps_evidence_and_patch() {
     assert!(patch.status.success(), "{}", String::from_utf8_lossy(&patch.stdout));
 }
 
-/// Who sends a signal to all of its group means itself: that ends no hunt.
 /// `tussle hunt .. 2>&1 | head -1`
 #[test]
 fn a_hunt_whose_reader_leaves_puts_its_folders_away() {
@@ -151,6 +150,7 @@ fn a_hunt_whose_reader_leaves_puts_its_folders_away() {
     hunt.nothing_is_left();
 }
 
+/// Who sends a signal to all of its group means itself: that ends no hunt.
 #[test]
 fn a_signal_of_the_program_to_its_group_is_not_for_the_hunt() {
     if !tussle_testkit::need("make") {

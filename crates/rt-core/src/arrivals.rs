@@ -36,10 +36,16 @@ impl Arrivals {
         self.exchanged.store(count, Relaxed);
     }
 
-    /// It begins to wait, or (`waits` is false) changes something. `count` as in [`Arrivals::exchanges`].
-    pub fn goes_on(&self, count: u64, waits: bool) {
-        let at = self.exchanged.swap(0, Relaxed);
-        if at == 0 || count == 0 {
+    /// It begins to wait, or (`waits` is false) changes something. `count` as in [`Arrivals::exchanges`]; it is asked
+    /// for only after an exchange.
+    pub fn goes_on(&self, count: impl FnOnce() -> u64, waits: bool) {
+        let at = self.exchanged.load(Relaxed);
+        if at == 0 {
+            return;
+        }
+        self.exchanged.store(0, Relaxed);
+        let count = count();
+        if count == 0 {
             return;
         }
         if count > at + ACCESSES_MAX {

@@ -18,6 +18,20 @@ const PROBES: usize = 64;
 /// `t` is the calling thread's, which is inside the recorder.
 #[inline(always)]
 pub(crate) unsafe fn known(t: *mut Live, addr: u64, shared: bool) -> *mut Lock {
+    // SAFETY: the caller's promise.
+    let lock = unsafe { cached(t, addr, shared) };
+    if lock.is_null() {
+        lost(LOST_LOCKS, 1);
+    }
+    lock
+}
+
+/// The same, and nobody is told that there is no room.
+///
+/// # Safety
+/// As for [`known`].
+#[inline(always)]
+unsafe fn cached(t: *mut Live, addr: u64, shared: bool) -> *mut Lock {
     // SAFETY: the cache has 16 entries and the index four bits; an entry names a lock of the table that is in use:
     // `grow` clears it.
     unsafe {
@@ -27,7 +41,6 @@ pub(crate) unsafe fn known(t: *mut Live, addr: u64, shared: bool) -> *mut Lock {
         if (*c).addr != addr {
             let l = lock_of(t, addr);
             if l.is_null() {
-                lost(LOST_LOCKS, 1);
                 return l;
             }
             (*c).addr = addr;
@@ -41,7 +54,10 @@ pub(crate) unsafe fn known(t: *mut Live, addr: u64, shared: bool) -> *mut Lock {
 pub(crate) fn taken_by_word(entered: &Entered, addr: u64) {
     // SAFETY: the thread is inside the recorder; an entry of its table is its own.
     unsafe {
-        let lock = known(entered.live(), addr, false);
+        if (*header()).operations == 0 {
+            return;
+        }
+        let lock = cached(entered.live(), addr, false);
         if !lock.is_null() {
             (*lock).by_word = 1;
         }

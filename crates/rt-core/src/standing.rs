@@ -329,7 +329,7 @@ fn wait(entered: &Entered, addr: u64, calls: bool, signals: u64) {
             return;
         }
         learn(entered, s, addr);
-        s.arrivals.goes_on(count_of_many(t), true);
+        s.arrivals.goes_on(|| count_of_many(t), true);
         s.done.fetch_max(done(t), Relaxed);
         s.vt.store(sync::settle(entered), Relaxed);
         s.at.store(addr, Relaxed);
@@ -478,7 +478,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         });
         // Who has just waited leaves, and does not arrive.
         let exchanges = by == By::Exchange && ![WAITS, LET_GO].contains(&me.state.load(Relaxed));
-        me.arrivals.goes_on(count_of_many(t), false);
+        me.arrivals.goes_on(|| count_of_many(t), false);
         if exchanges && me.arrivals.are_usual() {
             sync::settle(entered);
         }

@@ -391,7 +391,7 @@ pub struct Live {
     pub took: u64,
     pub took_from: u64,
     pub took_vt: u64,
-    /// The lock that it seemed to have when it went to sleep for something else, 0 if none, see `waits`.
+    /// The lock that it seemed to have when it went to sleep for something else, 0 if none, see `sleepers`.
     pub slept_with: u64,
     /// The word that it counted down last, 0 if none, and its looks at it since, see `latches`.
     pub counted: u64,

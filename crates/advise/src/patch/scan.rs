@@ -309,14 +309,19 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// Tokens of the function around `i`: of the outermost braces behind parentheses, else of all braces.
     pub(super) fn function(&self, i: usize) -> (usize, usize) {
-        let from = self.function_around(i).or_else(|| self.outwards(i).last()).unwrap_or(i);
+        let from = self.body(i);
         let most = self.len().min(from + BODY_TOKENS_MAX);
         (from, self.matching(from, ["{", "}"], BODY_TOKENS_MAX).unwrap_or(most))
     }
 
+    /// Where [`Code::function`] begins.
+    fn body(&self, i: usize) -> usize {
+        self.function_around(i).or_else(|| self.outwards(i).last()).unwrap_or(i)
+    }
+
     /// Place of the name of the function around the token at `i`.
     pub(super) fn function_name(&self, i: usize) -> Option<usize> {
-        let (body, _) = self.function(i);
+        let body = self.body(i);
         (self.start_of(body)..body).find(|&j| self.is_word(j) && self.text(j + 1) == "(")
     }
 
