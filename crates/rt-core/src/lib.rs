@@ -50,6 +50,7 @@ pub mod polled;
 pub mod probe;
 pub mod processes;
 pub mod quick;
+mod readers;
 pub mod record;
 pub mod rings;
 mod runs;

@@ -1,6 +1,7 @@
 //! Threads that the kernel lets sleep until a word changes (futexes), where the word is not seen: a library that is not
 //! instrumented keeps it, or only its sleepers tell of it. Who is woken goes on as a waiter of a condition does.
 
+use crate::readers;
 use crate::sections;
 use crate::sync;
 use crate::thread::Entered;
@@ -58,7 +59,7 @@ fn gives_back(entered: &Entered, word: u64) {
     let Some(s) = known.filter(|s| waits::holder(s).load(Relaxed) == sync::thread_number(entered)) else {
         return;
     };
-    if waits::readers(s) != 0 || !waits::may_be_lock(s) {
+    if readers::step(s) != 0 || !waits::may_be_lock(s) {
         return;
     }
     waits::holder(s).store(0, Relaxed);

@@ -19,6 +19,7 @@ use crate::guards;
 use crate::latches;
 use crate::locks;
 use crate::processes::{self, WATCHED};
+use crate::readers;
 use crate::sections;
 use crate::sleepers;
 use crate::standing::{self, By};
@@ -320,6 +321,11 @@ pub(crate) fn holder(s: &'static Slot) -> &'static AtomicU64 {
     ring(s, HOLDER)
 }
 
+/// What the word became when it was taken last.
+pub(crate) fn taken_to(s: &'static Slot) -> u64 {
+    ring(s, TAKEN_TO).load(Relaxed)
+}
+
 pub(crate) fn releases(s: &'static Slot) -> &'static AtomicU64 {
     ring(s, RELEASES)
 }
@@ -378,12 +384,14 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         let gives = is_free(s, to);
         let gives_back =
             brings_back(t, addr, to) || (gives && holder(s).load(Relaxed) == thread_number(entered));
-        if readers(s) != 0 && from.is_none() && gives && came_as_reader(s) {
-            not_counted(s);
+        if readers::step(s) != 0 && from.is_none() && gives && readers::came_as_one(s) {
+            readers::are_not_counted(s);
         }
-        leaves_with_others(s, from, to);
-        if readers(s) != 0 && from == Some(to.wrapping_add(readers(s))) {
-            sections::missed(entered, addr, true);
+        readers::leave_with_others(s, from, to);
+        if readers::step(s) != 0 && from == Some(to.wrapping_add(readers::step(s))) {
+            if is_lock(s) {
+                sections::missed(entered, addr, true);
+            }
             sections::releasing(entered, addr);
         }
         if gives {
@@ -439,23 +447,23 @@ pub enum How {
 }
 
 /// The value of a lock's word without the bits that others set there while somebody has it.
-fn unmarked(s: &'static Slot, value: u64) -> u64 {
+pub(crate) fn unmarked(s: &'static Slot, value: u64) -> u64 {
     value & !s.marks.load(Relaxed)
 }
 
 /// The lock is free when its word has this value, whether somebody sleeps there or not.
-fn is_free(s: &'static Slot, value: u64) -> bool {
+pub(crate) fn is_free(s: &'static Slot, value: u64) -> bool {
     unmarked(s, value) == unmarked(s, s.free.load(Relaxed))
 }
 
 /// While another thread has the lock, this one adds a bit to what that one put there: it says that somebody waits, and
 /// may stay when the lock is given back.
 fn mark(s: &'static Slot, (from, to): (u64, u64), me: u64) {
-    let (taken, marks) = (ring(s, TAKEN_TO).load(Relaxed), from ^ to);
+    let (taken, marks) = (taken_to(s), from ^ to);
     let others = ![0, me].contains(&holder(s).load(Relaxed));
     let adds = to & from == from && marks & (taken | s.free.load(Relaxed)) == 0;
     // Two threads may meet before either has proven it a lock.
-    if others && readers(s) == 0 && unmarked(s, from) == unmarked(s, taken) && adds {
+    if others && readers::step(s) == 0 && unmarked(s, from) == unmarked(s, taken) && adds {
         s.marks.fetch_or(marks, Relaxed);
     }
 }
@@ -470,7 +478,7 @@ fn may_take(from: u64, to: u64, how: How) -> bool {
 /// one that is had between two sections.
 fn is_semaphore(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
     let free = s.free.load(Relaxed);
-    let counted_in = || ring(s, TAKEN_TO).load(Relaxed) == from && s.by_count.load(Relaxed) != 0;
+    let counted_in = || taken_to(s) == from && s.by_count.load(Relaxed) != 0;
     match how {
         // Something was left while one was in.
         How::Counts if to == free && (1..to).contains(&from) => true,
@@ -482,24 +490,13 @@ fn is_semaphore(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
     }
 }
 
-/// A reader leaves what was held to be free: it was in all the time while the first ones seen came and went.
-fn was_read(s: &'static Slot, (from, to): (u64, u64), how: How) -> bool {
-    let free = s.free.load(Relaxed);
-    let step = match readers(s) {
-        0 if holder(s).load(Relaxed) != 0 => 0,
-        0 => ring(s, TAKEN_TO).load(Relaxed).wrapping_sub(free),
-        known => known,
-    };
-    how == How::Counts && from == free && (1..=free).contains(&step) && to == free - step
-}
-
 /// The calling thread has changed a watched word with one instruction.
 pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
     standing::let_go(entered, addr);
     guards::foreign(entered, addr, from, to);
     let s = sync::slot(entered, addr);
     let (me, step) = (thread_number(entered), to.wrapping_sub(from));
-    if !may_be_lock(s) {
+    if readers::learned(entered, s, addr, (from, to), how) || !may_be_lock(s) {
         return;
     }
     // SAFETY: the state is the calling thread's, which is inside the recorder.
@@ -516,14 +513,11 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         return;
     }
     // Others may have come in since `changing` looked.
-    leaves_with_others(s, Some(from), to);
-    if was_read(s, (from, to), how) {
-        s.free.store(to, Relaxed);
-        ring(s, TAKEN_TO).store(from, Relaxed);
-        holder(s).store(0, Relaxed);
-        return releases(s).store(0, Relaxed);
+    readers::leave_with_others(s, Some(from), to);
+    if readers::was_read(s, (from, to), how) {
+        return starts_anew(s, to, from);
     }
-    if readers(s) != 0 && step == readers(s) {
+    if readers::step(s) != 0 && step == readers::step(s) {
         if is_lock(s) {
             sections::taken(entered, addr, true);
         }
@@ -531,7 +525,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         if is_free(s, to) || !may_take(from, to, how) {
             return;
         }
-        let _ = s.second.fetch_update(Relaxed, Relaxed, |second| (second != NEVER).then_some(0));
+        let _ = s.second.fetch_update(Relaxed, Relaxed, |second| (second != readers::NEVER).then_some(0));
         ring(s, TAKEN_TO).store(to, Relaxed);
         // Nobody has what is free: what this thread seemed to have was none.
         sections::given_up(entered, addr);
@@ -555,11 +549,20 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
                 locks::taken_by_word(entered, addr);
             }
         }
-    } else if s.second.load(Relaxed) != NEVER && joined(s, from, step, me) {
+    } else if s.second.load(Relaxed) != readers::NEVER && readers::joined(s, from, step, me) {
         s.second.store(step, Relaxed);
     } else if how != How::Counts {
         mark(s, (from, to), me);
     }
+}
+
+/// The word is free with this value and taken with that one, and nobody is known to have it: what was known was wrong.
+pub(crate) fn starts_anew(s: &'static Slot, free: u64, taken_to: u64) {
+    s.free.store(free, Relaxed);
+    ring(s, TAKEN_TO).store(taken_to, Relaxed);
+    holder(s).store(0, Relaxed);
+    releases(s).store(0, Relaxed);
+    ring(s, NO_LOCK).fetch_and(!1, Relaxed);
 }
 
 /// The calling thread has looked at the word, and at none since that takes its place.
@@ -573,19 +576,7 @@ pub fn has_looked(entered: &Entered, addr: u64) -> bool {
 pub fn seems_held(entered: &Entered, addr: u64, free: u64) -> bool {
     let s = sync::slot(entered, addr);
     let others = ![0, thread_number(entered)].contains(&holder(s).load(Relaxed));
-    others && is_free(s, free) && readers(s) == 0 && may_be_lock(s)
-}
-
-/// Two threads changed a word by as much, and one of them takes that back while the other one's change stays: they are
-/// readers, who are counted from then on. A mutex whose waiters mark it is freed at once.
-fn leaves_with_others(s: &'static Slot, from: Option<u64>, to: u64) {
-    let second = s.second.load(Relaxed);
-    let taken_to = ring(s, TAKEN_TO).load(Relaxed);
-    let leaves = to == taken_to && from == Some(taken_to.wrapping_add(second));
-    if ![0, NEVER].contains(&second) && readers(s) == 0 && leaves {
-        s.kind.store(second, Relaxed);
-        holder(s).store(0, Relaxed);
-    }
+    others && is_free(s, free) && readers::step(s) == 0 && may_be_lock(s)
 }
 
 /// The calling thread tried in vain to bring a watched word from `wanted` to something else. Who has a lock does not
@@ -595,7 +586,7 @@ pub fn in_vain(entered: &Entered, addr: u64, wanted: u64) {
     const IN_VAIN_MIN: u64 = 8;
     let Some(s) = sync::known(addr) else { return };
     let mine = holder(s).load(Relaxed) == thread_number(entered);
-    if !mine || !is_free(s, wanted) || readers(s) != 0 || !may_be_lock(s) {
+    if !mine || !is_free(s, wanted) || readers::step(s) != 0 || !may_be_lock(s) {
         return;
     }
     let times = s.in_vain.fetch_add(1, Relaxed) + 1;
@@ -605,33 +596,6 @@ pub fn in_vain(entered: &Entered, addr: u64, wanted: u64) {
     }
 }
 
-/// In a slot's `second`: its lock has no readers that are counted.
-const NEVER: u64 = u64::MAX;
-
-/// Who seemed to be the first of two readers to leave sets the word free with a plain store: it has been the only one.
-/// So does a mutex that is counted down before it is set free for who waits.
-fn not_counted(s: &'static Slot) {
-    s.kind.store(0, Relaxed);
-    s.second.store(NEVER, Relaxed);
-}
-
-/// Who took the word last did so as readers do; a writer, who sets it free with a plain store, changes it otherwise.
-fn came_as_reader(s: &'static Slot) -> bool {
-    ring(s, TAKEN_TO).load(Relaxed) == s.free.load(Relaxed).wrapping_add(readers(s))
-}
-
-/// A second thread changes a word that another one took, by as much: perhaps they are readers.
-fn joined(s: &'static Slot, from: u64, step: u64, me: u64) -> bool {
-    let others = ![0, me].contains(&holder(s).load(Relaxed));
-    let as_much = from == ring(s, TAKEN_TO).load(Relaxed) && step == from.wrapping_sub(s.free.load(Relaxed));
-    readers(s) == 0 && others && as_much
-}
-
-/// By how much each reader changes the word; 0 if none is known.
-pub(crate) fn readers(s: &'static Slot) -> u64 {
-    s.kind.load(Relaxed)
-}
-
 /// The word is about to be free again: if the calling thread took it, it was a lock.
 fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     let holder = ring(s, HOLDER).load(Relaxed);
@@ -639,8 +603,10 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
         return;
     }
     if holder == 0 && !sleepers::took_again(entered, addr) {
+        if readers::is_last(s, from) {
+            releases(s).fetch_add(1, Relaxed);
         // Code that is not instrumented took it: the slow path of a mutex of Rust's library, say.
-        if is_plain_lock(s) && !from.is_some_and(|from| is_free(s, from)) {
+        } else if is_plain_lock(s) && !from.is_some_and(|from| is_free(s, from)) {
             sections::missed(entered, addr, false);
             releases(s).fetch_add(1, Relaxed);
         }
@@ -674,20 +640,20 @@ fn given_by_another(entered: &Entered, s: &'static Slot, addr: u64, from: Option
     let took = unsafe { brings_back(entered.live(), addr, s.free.load(Relaxed)) };
     // It took the word itself, before anybody knew what it is when it is free.
     let early = took && from.is_none() && releases(s).load(Relaxed) == 0;
-    if readers(s) != 0 || early {
+    if readers::step(s) != 0 || early {
         return;
     }
     if is_plain_lock(s) && releases(s).load(Relaxed) >= OWN_RELEASES_MIN * (s.c.load(Relaxed) + 1) {
         s.c.fetch_add(1, Relaxed);
         return sections::missed(entered, addr, false);
     }
-    let taken_to = ring(s, TAKEN_TO).load(Relaxed);
+    let taken_to = taken_to(s);
     let as_taken = from.is_some_and(|from| unmarked(s, from) == unmarked(s, taken_to));
     // What is posted goes up; what another one brings up again was one permit of several.
     let free = s.free.load(Relaxed);
     let posted = taken_to > free;
     // Nobody posts by comparing. Readers came in: one was in before the first one that was seen, or a second one.
-    let together = free != 0 || ![0, NEVER].contains(&s.second.load(Relaxed));
+    let together = free != 0 || ![0, readers::NEVER].contains(&s.second.load(Relaxed));
     if as_taken && posted && together && s.by_count.load(Relaxed) == 0 {
         return s.kind.store(taken_to - free, Relaxed);
     }

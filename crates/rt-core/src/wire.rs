@@ -391,6 +391,8 @@ pub struct Live {
     pub took: u64,
     pub took_from: u64,
     pub took_vt: u64,
+    /// How it came in to a word, see `readers`.
+    pub came: Came,
     /// The lock that it seemed to have when it went to sleep for something else, 0 if none, see `sleepers`.
     pub slept_with: u64,
     /// The word that it counted down last, 0 if none, and its looks at it since, see `latches`.
@@ -422,49 +424,7 @@ pub struct TouchCache {
     pub slot: u64,
 }
 
-/// Words per thread of which the latest look is known.
-pub const LOOKS: usize = 4;
-
-/// A lock made of several words, see `guards`.
-#[repr(C)]
-pub struct Guard {
-    /// What the thread has, and what it waits for: 0 or one of the kinds.
-    pub kind: u64,
-    pub wait: u64,
-    /// The word that stands for the lock; while the thread waits for its ticket, that which gave it.
-    pub word: u64,
-    pub ticket: u64,
-    /// Nodes of a queue: the thread's, of the one before, the one behind. With a ticket, `node` counts steps since.
-    pub node: u64,
-    pub before: u64,
-    pub next: u64,
-    /// The word by which it gave the lock away just now.
-    pub gave: u64,
-}
-
-/// What a thread is at with a mutex under which threads wait for conditions, see `monitors`.
-#[repr(C)]
-pub struct Monitor {
-    /// The one that it used last, 0 if none; 1 while it has it, and once it has woken somebody under it.
-    pub mutex: u64,
-    pub has: u32,
-    pub woke: u32,
-    /// The one that it is in, 0 if none; 1 if that is a lock; where it went in and left last, its accesses until then.
-    pub within: u64,
-    pub locked: u64,
-    pub site: u64,
-    pub left_site: u64,
-    pub left: u64,
-}
-
-/// What a thread saw when it looked at an atomic word.
-#[repr(C)]
-pub struct Look {
-    pub addr: u64,
-    pub value: u64,
-    /// How often in a row it was the same value as at the look before, or why it was not, see `waits`.
-    pub again: u64,
-}
+include!("words.rs");
 
 /// A lock that the thread holds, and how often.
 #[repr(C)]

@@ -21,6 +21,10 @@ const LATE_MIN: f64 = 0.5;
 /// sample, of which few are writers.
 const SAMPLE_ERRORS_MAX: f64 = 3.0;
 
+/// Accesses for which a line's way from one core to another leaves time: 50 to 100 ns, in which a core that has its
+/// lines makes one or two accesses per nanosecond.
+const TRANSFER: u64 = 64;
+
 /// What a thread did to bytes of a line under one lock. Estimates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Use {
@@ -98,7 +102,7 @@ impl HeldLocks {
                 out.mutexes.is_word(l.lock.addr);
             }
             let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
-            if l.sections.iter().all(|s| s.0.shared == 0) {
+            if keeps_the_line(l) {
                 let first = l.sections.iter().map(|s| s.0.vt0).min().unwrap_or(0);
                 out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64, first);
             }
@@ -264,6 +268,14 @@ impl HeldLocks {
 /// Whether so many accesses inside are all of them, or all of those since a lock that was recognised late.
 pub(crate) fn covers(inside: f64, all: f64, late: f64) -> bool {
     inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
+}
+
+/// Others keep out, or, where they hold the lock together, do not come to take the line away: a section is over before
+/// the line gets anywhere.
+fn keeps_the_line(l: &TracedLock) -> bool {
+    let lengths = || l.sections.iter().map(|(s, _)| s.vt1.saturating_sub(s.vt0));
+    l.sections.iter().all(|s| s.0.shared == 0)
+        || lengths().sum::<u64>() <= TRANSFER * lengths().count() as u64
 }
 
 /// How much longer a section was than what was seen of it.
