@@ -14,6 +14,7 @@ use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, ObjectKind, S
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{LineSize, Type, TypeId, TypeTable};
 
+use crate::foreign::is_a_library_s;
 use crate::named::source_name;
 use crate::relayout::member_at;
 
@@ -47,7 +48,7 @@ pub enum Class {
     SameBytes,
     /// Memory is handed from thread to thread with all that is in it.
     MovesWhole,
-    /// The C library's own data, which no layout of the program's moves.
+    /// A library's own data, which no layout of the program's moves.
     Library,
     /// Too little to be listed.
     Small,
@@ -93,7 +94,7 @@ impl Class {
             Class::Undecided => "undecided",
             Class::SameBytes => "no layout helps: the same bytes",
             Class::MovesWhole => "moves as a whole",
-            Class::Library => "the C library's own",
+            Class::Library => "a library's own",
             Class::Small => "small",
         }
     }
@@ -104,7 +105,7 @@ impl Class {
             Class::LayoutHelps => "layout helps",
             Class::SameBytes => "same bytes",
             Class::MovesWhole => "moves whole",
-            Class::Library => "C library's",
+            Class::Library => "library's",
             Class::Undecided | Class::Small => self.words(),
         }
     }
@@ -123,8 +124,8 @@ impl Class {
             }
             Class::MovesWhole => "hand over less often or less: batches, work that stays with one thread",
             Class::Library => {
-                "no layout of the program's moves it: call the library less often (pools per thread for what is \
-                 allocated), or take another allocator"
+                "no layout of the program's moves it: use it less often (one per thread, batches, pools for what is \
+                 allocated), or take another library; what you give to it may have a line of its own"
             }
             Class::Small => "too little to act on",
         }
@@ -196,6 +197,7 @@ pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judge
         let class = match class {
             c if c.may_gain() && is_the_library_s(e, &group) => Class::Library,
             c if c.may_gain() && group.is_one_lock() => Class::SameBytes,
+            c if c.may_gain() && is_a_library_s(e, &group) => Class::Library,
             c => c,
         };
         Judged { class, group }

@@ -17,6 +17,7 @@ pub mod edit;
 pub mod elsewhere;
 mod error;
 pub mod exchange;
+mod foreign;
 pub mod hidden;
 pub mod holders;
 pub mod lines;

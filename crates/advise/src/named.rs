@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use tussle_evidence::tables::is_of_library;
 use tussle_evidence::{Evidence, Object, ObjectKind, Source};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::near::{also, near, near_paths};
@@ -185,13 +186,9 @@ fn is_everywhere(evidence: &Evidence, id: TypeId) -> bool {
     !evidence.objects.iter().any(own) && table.aggregates().filter(|(_, a)| has(a)).count() >= HOLDERS_MIN
 }
 
-/// Whether a source file belongs to the program and not to the system.
+/// Whether a source file belongs to the program, not to the system or a library.
 pub fn is_own_source(path: &str) -> bool {
-    // Rust's library, and crates of others.
-    const FOREIGN: [&str; 3] = ["/rustlib/src/", "/registry/src/", "/git/checkouts/"];
-    let library = ["/rustc/", "/rust/deps/"].iter().any(|f| path.starts_with(f));
-    let foreign = library || FOREIGN.iter().any(|f| path.contains(f));
-    !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<') && !foreign
+    !path.is_empty() && !path.starts_with("/usr/") && !path.starts_with('<') && !is_of_library(path)
 }
 
 #[cfg(test)]
@@ -235,5 +232,25 @@ mod tests {
         assert_eq!(around(8), [(outer, 8, true), (s, 8, false)]);
         assert_eq!(around(24 + 24 + 4), [(outer, 52, true), (s, 4, true)]);
         assert_eq!(around(72), [(outer, 72, true), (shared, 0, false)]);
+    }
+
+    #[test]
+    fn what_cargo_fetched_is_not_the_programs() {
+        for path in ["src/main.rs", "/home/u/rustc/w.c", "/srv/app/include/c++.h"] {
+            assert!(is_own_source(path), "{path}");
+        }
+        for path in [
+            "",
+            "<built-in>",
+            "/usr/include/stdio.h",
+            "/opt/gcc/include/c++/13/deque",
+            "/rustc/5980/library/core/src/cell.rs",
+            "/rust/deps/hashbrown-0.15.2/src/raw.rs",
+            "/home/u/.rustup/toolchains/stable/lib/rustlib/src/rust/library/std/src/lib.rs",
+            "/home/u/.cargo/registry/src/index/tokio-1.54.1/src/runtime/park.rs",
+            "/home/u/.cargo/git/checkouts/dashmap-1/abc/src/lib.rs",
+        ] {
+            assert!(!is_own_source(path), "{path}");
+        }
     }
 }

@@ -461,10 +461,12 @@ pub fn is_of_system(file: &str) -> bool {
     SYSTEM_HEADERS.iter().any(|h| file.starts_with(h)) || file.contains(CXX_HEADERS)
 }
 
-/// A source file that is nobody's to change: the system's, the Rust library's, a crate's from a registry.
+/// A source file that is nobody's to change: the system's, the Rust library's, a crate's that cargo fetched.
 pub fn is_of_library(file: &str) -> bool {
-    const RUST: [&str; 3] = ["/rustc/", "/rustlib/src/", "/registry/src/"];
-    is_of_system(file) || RUST.iter().any(|r| file.contains(r))
+    const COMPILED: [&str; 2] = ["/rustc/", "/rust/deps/"];
+    const FETCHED: [&str; 3] = ["/rustlib/src/", "/registry/src/", "/git/checkouts/"];
+    let rust = COMPILED.iter().any(|r| file.starts_with(r)) || FETCHED.iter().any(|r| file.contains(r));
+    rust || is_of_system(file)
 }
 
 /// A code address.

@@ -83,15 +83,26 @@ pub(crate) fn candidates(images: &Images, frames: &[Site], bytes: u64) -> Vec<Ca
 }
 
 /// The type parameters `T` of the library's functions, the innermost first, up to the first frame that is not the
-/// library's.
+/// library's, or wants memory for itself.
 fn elements<'a>(images: &'a Images, frames: &'a [Site]) -> impl Iterator<Item = (ImageId, TypeId)> + 'a {
     let end = frames.iter().position(|f| !is_library(&f.frame)).map_or(frames.len(), |n| n + 1);
-    let near = frames.iter().take(end.min(FRAMES_MAX));
+    let near = frames.iter().take(end.min(FRAMES_MAX)).take_while(|f| !is_for_itself(f));
     near.flat_map(move |site| {
         let types = site.scope.templates.iter().filter(|(name, _)| name == "T");
         let image = images.get(site.image);
         types.filter_map(move |(_, die)| Some((site.image, image.ty(*die)?)))
     })
+}
+
+/// A function of std that knows what it allocates: no parameter of its callers is its element's type. What alloc and
+/// core do is on behalf of others, and so is std's default allocator.
+fn is_for_itself(site: &Site) -> bool {
+    is_std_s(&site.frame) && site.scope.templates.is_empty()
+}
+
+/// A function of std, but for its default allocator.
+fn is_std_s(frame: &Frame) -> bool {
+    is_library(frame) && frame.file.contains(LIBRARY[2]) && !frame.file.contains("/alloc")
 }
 
 /// When everything else is named: threads get their closures, code the user's lines, allocations the user's calls.
@@ -100,6 +111,7 @@ pub(crate) fn settle(evidence: &mut Evidence) {
         return;
     }
     threads(evidence);
+    makers(evidence);
     for row in &mut evidence.code {
         let first = row.frames.iter().position(is_users);
         if let Some(n) = first.filter(|_| row.frames.first().is_some_and(is_library)) {
@@ -149,6 +161,31 @@ fn starts_in_library(e: &Evidence, actor: u32) -> bool {
     let Some(a) = e.actors.get(actor as usize).filter(|a| a.kind == ActorKind::Thread) else { return false };
     let frame = a.start.and_then(|s| e.code.get(s as usize)).and_then(|c| c.frames.first());
     frame.is_some_and(|f| is_library(f) || f.function.contains("std::sys"))
+}
+
+/// What std allocates for itself names the function that does, instead of `malloc`.
+fn makers(e: &mut Evidence) {
+    let mut known: HashMap<u32, Option<String>> = HashMap::new();
+    for i in 0..e.objects.len() {
+        let o = &e.objects[i];
+        let Some(code) = o.alloc_code.filter(|_| o.kind == ObjectKind::Heap && o.ty.is_none()) else {
+            continue;
+        };
+        let maker = known.entry(code).or_insert_with(|| maker(e, code)).clone();
+        if maker.is_some() {
+            e.objects[i].allocator = maker;
+        }
+    }
+}
+
+fn maker(e: &Evidence, code: u32) -> Option<String> {
+    let row = e.code.get(code as usize)?;
+    let callers = row.chain.iter().filter_map(|c| e.code.get(*c as usize)).flat_map(|c| &c.frames);
+    let frames = row.frames.iter().chain(callers).take(FRAMES_MAX);
+    // Neither `<std::thread::Inner<T>>::new` nor `spawn::<F, T>`.
+    let is_generic = |name: &str| name.contains("::<") || name.matches('<').count() > 1;
+    let own = |f: &&Frame| is_std_s(f) && !is_generic(&f.function);
+    frames.take_while(|f| !is_users(f)).find(own).map(|f| f.function.clone())
 }
 
 /// Allocations by the library are put down to its caller.
@@ -251,6 +288,24 @@ mod tests {
         assert_eq!(e.code[0].frames[0].function, "app::work");
         let at = e.objects[0].alloc_code.unwrap() as usize;
         assert_eq!(e.code[at].frames[0].function, "app::main");
+    }
+
+    #[test]
+    fn what_std_allocates_for_itself_names_who_does() {
+        const CONTEXT: (&str, &str) =
+            ("<std::sync::mpmc::context::Context>::new", "/rustc/1/library/std/src/sync/mpmc/context.rs");
+        const SPAWN: (&str, &str) = ("std::thread::spawn::<F, T>", "/rustc/1/library/std/src/thread/mod.rs");
+        const SYSTEM: (&str, &str) = ("__rdl_alloc", "/rustc/1/library/std/src/alloc.rs");
+        const MAIN: (&str, &str) = ("om::main", "src/main.rs");
+        for (chain, want) in [
+            (vec![SYSTEM, CONTEXT, MAIN], Some(CONTEXT.0)),
+            (vec![SYSTEM, SPAWN, MAIN], None),
+            (vec![SYSTEM, MAIN, CONTEXT], None),
+        ] {
+            let mut e = Evidence::empty(Run::new(Source::Recorder, 1, Sees::ACCESSES));
+            e.code = vec![code(1, &chain, &[])];
+            assert_eq!(maker(&e, 0).as_deref(), want, "{chain:?}");
+        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn counts(all: &[Judged]) -> Vec<Span> {
         (Class::Undecided, "undecided", "undecided", Tone::Warn),
         (Class::SameBytes, "of the same bytes", "of the same bytes", Tone::Plain),
         (Class::MovesWhole, "that moves as a whole", "that move as a whole", Tone::Plain),
-        (Class::Library, "of the C library's own", "of the C library's own", Tone::Plain),
+        (Class::Library, "of a library's own", "of a library's own", Tone::Plain),
         (Class::Small, "small", "small", Tone::Dim),
     ];
     let count = |class: Class| all.iter().filter(|j| j.class == class).count();

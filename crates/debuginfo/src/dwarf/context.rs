@@ -152,7 +152,12 @@ impl<'f> Context<'f> {
             return Some(name);
         }
         let folder = entry.directory(header).and_then(text).unwrap_or_default();
-        Some(if folder.is_empty() { name } else { format!("{folder}/{name}") })
+        let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        let of_crate = || unit.comp_dir.as_ref().and_then(|s| s.to_string().ok()).filter(|f| is_fetched(f));
+        Some(match of_crate().filter(|_| !path.starts_with('/')) {
+            Some(at) => format!("{at}/{path}"),
+            None => path,
+        })
     }
 
     /// Hash of [`Context::path`], remembered per file.
@@ -366,4 +371,9 @@ fn language_of(language: gimli::DwLang) -> Language {
         | dw::DW_LANG_C_plus_plus_20 => Language::Cpp,
         _ => Language::C,
     }
+}
+
+/// A folder into which cargo puts crates of others. It builds each from there, so that `src/lib.rs` is anybody's.
+fn is_fetched(folder: &str) -> bool {
+    ["/registry/src/", "/git/checkouts/"].iter().any(|f| folder.contains(f))
 }

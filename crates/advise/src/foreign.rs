@@ -1,0 +1,228 @@
+//! What a library made: structs whose fields no source of the program moves. A program chooses what it puts into a
+//! library's generic struct, and may align that; it does not choose what the struct keeps beside it.
+
+use std::collections::HashSet;
+
+use tussle_contention::group::{FieldUse, Group};
+use tussle_evidence::tables::is_of_library;
+use tussle_evidence::{Evidence, Object};
+use tussle_model::leaf::DEPTH_MAX;
+use tussle_model::types::Language;
+use tussle_model::{Aggregate, Type, TypeId, TypeTable};
+
+use crate::class::UNDECIDED_SHARE_MIN;
+use crate::relayout::member_at;
+
+/// Of the stores that take a line from users of other bytes, this share at most is between what the program can part.
+const OWN_SHARE_MAX: f64 = 0.5;
+
+/// Types looked at inside of one.
+const TYPES_MAX: usize = 256;
+
+/// What fights is a library's: of what a layout removes the program's sources can have so little that it would not be
+/// called a help.
+pub(crate) fn is_a_library_s(e: &Evidence, group: &Group) -> bool {
+    let (mut all, mut own) = (0.0, 0.0);
+    for pair in group.pairs.iter().filter(|p| !p.same_bytes) {
+        let (a, b) = (&group.fields[pair.stored], &group.fields[pair.lost]);
+        all += pair.e;
+        own += if elements_part(e, a, b) { pair.across_e } else { 0.0 };
+        own += if fields_part(e, a, b) { pair.e - pair.across_e } else { 0.0 };
+    }
+    let share = own / all;
+    all > 0.0 && share <= OWN_SHARE_MAX && share * group.cost.removable_share() < UNDECIDED_SHARE_MIN
+}
+
+/// Different elements or objects part when the program allocates them or has a type in them.
+fn elements_part(e: &Evidence, a: &FieldUse, b: &FieldUse) -> bool {
+    [a, b].iter().any(|f| e.objects.get(f.object as usize).is_none_or(|o| !is_library_s(e, o)))
+}
+
+fn fields_part(e: &Evidence, a: &FieldUse, b: &FieldUse) -> bool {
+    let ty = e.objects.get(a.object as usize).and_then(|o| o.ty).filter(|_| a.object == b.object);
+    elements_part(e, a, b) && ty.is_none_or(|ty| parts(&e.types, ty, a.offset, b.offset))
+}
+
+/// Code of a library allocated it, std for itself for instance, and no type of the program lies inside.
+fn is_library_s(e: &Evidence, o: &Object) -> bool {
+    let asks = o.alloc_code.and_then(|c| e.code.get(c as usize)).and_then(|c| c.frames.first());
+    let of_std = o.allocator.as_deref().is_some_and(|a| ["std::", "<std::"].iter().any(|s| a.starts_with(s)));
+    (of_std || asks.is_some_and(|f| is_of_library(&f.file))) && o.ty.is_none_or(|ty| !has_own(&e.types, ty))
+}
+
+fn has_own(table: &TypeTable, ty: TypeId) -> bool {
+    let (mut todo, mut seen) = (vec![table.strip(ty)], HashSet::new());
+    while let Some(id) = todo.pop().filter(|_| seen.len() < TYPES_MAX) {
+        if !seen.insert(id) {
+            continue;
+        }
+        match table.get(id) {
+            Type::Array { elem, .. } => todo.push(table.strip(*elem)),
+            Type::Aggregate(a) if is_own(a) && !is_the_compiler_s(a) => return true,
+            Type::Aggregate(a) => todo.extend(a.members.iter().map(|m| table.strip(m.ty))),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Declared in the program's own sources, as far as is known.
+fn is_own(a: &Aggregate) -> bool {
+    a.decl.as_ref().is_none_or(|d| !is_of_library(&d.file))
+}
+
+/// Tuples and wide pointers of Rust's, which nobody declares.
+fn is_the_compiler_s(a: &Aggregate) -> bool {
+    let name = a.name.as_deref().unwrap_or_default();
+    a.decl.is_none() && ["(", "*", "&", "alloc::boxed::Box<"].iter().any(|n| name.starts_with(n))
+}
+
+/// Whether the sources of a program can part these two bytes of a type: elements of an array, members of a struct of
+/// its own, or a library's struct and what the program put into it.
+fn parts(table: &TypeTable, ty: TypeId, a: u64, b: u64) -> bool {
+    let (mut id, mut at) = (table.strip(ty), [a, b]);
+    for _ in 0..DEPTH_MAX {
+        match table.get(id) {
+            Type::Array { elem, .. } => {
+                let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return true };
+                if at[0] / size != at[1] / size {
+                    return true;
+                }
+                at = at.map(|at| at % size);
+                id = table.strip(*elem);
+            }
+            Type::Aggregate(body) => {
+                let [m, n] = at.map(|at| member_at(table, body, at));
+                let Some(member) = m.filter(|_| m == n).map(|m| &body.members[m]) else {
+                    return is_own(body) || at.iter().any(|at| is_put_in(table, body, *at));
+                };
+                at = at.map(|at| at - member.offset().min(at));
+                id = table.strip(member.ty);
+            }
+            // One word of several.
+            _ => return true,
+        }
+    }
+    true
+}
+
+/// What lies at a byte of a library's struct is the program's: its type, or what it gave as a parameter.
+fn is_put_in(table: &TypeTable, holder: &Aggregate, at: u64) -> bool {
+    let given = arguments(holder.name.as_deref().unwrap_or_default());
+    let (mut body, mut at) = (holder, at);
+    for depth in 0..DEPTH_MAX {
+        let Some(member) = member_at(table, body, at).map(|m| &body.members[m]) else { return false };
+        at -= member.offset().min(at);
+        let mut id = table.strip(member.ty);
+        while let Type::Array { elem, .. } = table.get(id) {
+            at %= table.size(*elem).unwrap_or(1).max(1);
+            id = table.strip(*elem);
+        }
+        match table.get(id) {
+            Type::Aggregate(inner) => {
+                let name = inner.name.as_deref().unwrap_or_default();
+                // C++ keeps what is made later in bytes.
+                let buffer = name.starts_with("__gnu_cxx::__aligned_");
+                if (is_own(inner) && !is_the_compiler_s(inner)) || buffer || given.contains(&name) {
+                    return true;
+                }
+                body = inner;
+            }
+            // A length of Rust's may be of the same type as the elements.
+            Type::Base(base) => {
+                return depth == 0 && holder.language == Language::Cpp && given.contains(&&*base.name);
+            }
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The parameters that are given in a type's name.
+fn arguments(name: &str) -> Vec<&str> {
+    let Some((_, inside)) = name.strip_suffix('>').and_then(|n| n.split_once('<')) else { return Vec::new() };
+    let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
+    for (i, c) in inside.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                out.push(inside[from..i].trim());
+                from = i + 1;
+            }
+            _ => {}
+        }
+    }
+    out.push(inside[from..].trim());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tussle_model::types::{Base, Encoding, SourceLoc};
+    use tussle_model::{AggregateKind, Member};
+
+    const STD: &str = "/rustc/5980/library/std/src/sync.rs";
+
+    struct Types(TypeTable);
+
+    impl Types {
+        fn word(&mut self, name: &str) -> TypeId {
+            self.0.push(Type::Base(Base { name: name.into(), size: 8, encoding: Encoding::Unsigned }))
+        }
+
+        /// A struct of members of 8 bytes or more, one behind the other.
+        fn of(&mut self, file: &str, name: &str, members: &[TypeId]) -> TypeId {
+            let mut at = 0;
+            let mut place = |ty: &TypeId| {
+                let m = Member::field(Some("m"), *ty, at);
+                at += self.0.size(*ty).unwrap_or(0);
+                m
+            };
+            let members: Vec<Member> = members.iter().map(&mut place).collect();
+            let mut body = Aggregate::new(AggregateKind::Struct, Some(name), at, members);
+            body.decl = Some(SourceLoc { file: file.into(), line: 1 });
+            body.language = if file.ends_with(".rs") { Language::Rust } else { Language::Cpp };
+            self.0.push(Type::Aggregate(body))
+        }
+    }
+
+    #[test]
+    fn the_program_parts_what_it_put_into_a_library_s_struct() {
+        let mut t = Types(TypeTable::new(8));
+        let word = t.word("usize");
+        let atomic = t.of(STD, "core::sync::atomic::AtomicUsize", &[word]);
+        let stats = t.of("src/main.rs", "om::Stats", &[atomic, atomic]);
+        let vec = t.of(STD, "alloc::vec::Vec<usize>", &[word, word, word]);
+        let cell = t.of(STD, "core::cell::UnsafeCell<alloc::vec::Vec<usize>>", &[vec]);
+        let lock = t.of(STD, "std::sync::RwLock<alloc::vec::Vec<usize>>", &[atomic, word, cell]);
+        let arc = t.of(STD, "alloc::sync::ArcInner<om::Stats>", &[atomic, atomic, stats]);
+        let number =
+            t.of(STD, "alloc::sync::ArcInner<core::sync::atomic::AtomicUsize>", &[word, word, atomic]);
+        let pair = t.of("/usr/include/c++/12/bits/stl_pair.h", "std::pair<usize, long>", &[word, word]);
+        let array = t.0.push(Type::Array { elem: vec, counts: vec![Some(4)] });
+        for (ty, a, b, want) in [
+            (stats, 0, 8, true),
+            (vec, 0, 16, false),
+            (lock, 0, 8, false),
+            (lock, 0, 24, true),
+            (lock, 24, 32, false),
+            (arc, 0, 8, false),
+            (arc, 0, 16, true),
+            (arc, 16, 24, true),
+            (number, 8, 16, true),
+            (pair, 0, 8, true),
+            (array, 0, 8, false),
+            (array, 16, 24, true),
+        ] {
+            assert_eq!(parts(&t.0, ty, a, b), want, "{:?} {a} {b}", t.0.get(ty));
+        }
+    }
+
+    #[test]
+    fn parameters_are_told_from_their_own() {
+        assert_eq!(arguments("a::Map<(u64, b::C<d, e>), [f; 2]>"), ["(u64, b::C<d, e>)", "[f; 2]"]);
+        assert_eq!(arguments("a::Flag"), [""; 0]);
+    }
+}
