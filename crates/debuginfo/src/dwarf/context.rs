@@ -134,7 +134,7 @@ impl<'f> Context<'f> {
 
     /// The name with its scope.
     pub fn qualified(&self, die: &Die<'f>) -> Option<String> {
-        let name = self.string(die.name?);
+        let name = without_module(self.string(die.name?));
         let scope = self.scope(die.offset);
         let plain = scope.is_empty() || !self.budget.charge(scope.len());
         Some(if plain { name } else { format!("{scope}::{name}") })
@@ -373,7 +373,35 @@ fn language_of(language: gimli::DwLang) -> Language {
     }
 }
 
+/// GCC calls a type of a C++ module `Stats@stats` where the module is imported, and `Stats` in the module itself.
+fn without_module(name: String) -> String {
+    if !name.contains('@') || name.contains('{') {
+        return name;
+    }
+    let module = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':');
+    let mut parts = name.split('@');
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |out, part| out + part.trim_start_matches(module))
+}
+
 /// A folder into which cargo puts crates of others. It builds each from there, so that `src/lib.rs` is anybody's.
 fn is_fetched(folder: &str) -> bool {
     ["/registry/src/", "/git/checkouts/"].iter().any(|f| folder.contains(f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_of_a_module_has_one_name() {
+        for (name, want) in [
+            ("Stats@stats", "Stats"),
+            ("Box<Stats@app.core:part, 4>", "Box<Stats, 4>"),
+            ("long int", "long int"),
+            ("{closure@src/main.rs:3:5}", "{closure@src/main.rs:3:5}"),
+        ] {
+            assert_eq!(without_module(name.into()), want);
+        }
+    }
 }
