@@ -14,7 +14,7 @@ use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, ObjectKind, S
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{LineSize, Type, TypeId, TypeTable};
 
-use crate::foreign::is_a_library_s;
+use crate::foreign::{is_a_library_s, own_in_library_s};
 use crate::named::source_name;
 use crate::relayout::member_at;
 
@@ -154,10 +154,15 @@ impl Judged<'_> {
     }
 
     /// The innermost struct with a name that holds both fields that the case is called after: whose members can part.
+    /// Where elements fight that are a library's struct, the program's own one in them: aligned, it parts them.
     pub fn inner_struct(&self, e: &Evidence) -> Option<String> {
-        let (a, b) = self.group.worst_pair()?;
-        let (a, b) = (&self.group.fields[a], &self.group.fields[b]);
+        let pair = self.group.worst_pair()?;
+        let (a, b) = (&self.group.fields[pair.0], &self.group.fields[pair.1]);
         let ty = e.objects.get(a.object as usize)?.ty?;
+        let own = || own_in_library_s(&e.types, ty);
+        if let Some(own) = Some(pair).filter(|p| self.group.across(*p)).and_then(|_| own()) {
+            return source_name(&e.types, own);
+        }
         let of_one = a.object == b.object;
         of_one.then(|| holder_of(&e.types, ty, a.offset, b.offset))?
     }

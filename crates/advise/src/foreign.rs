@@ -51,6 +51,21 @@ fn is_library_s(e: &Evidence, o: &Object) -> bool {
 }
 
 fn has_own(table: &TypeTable, ty: TypeId) -> bool {
+    first_own(table, ty).is_some()
+}
+
+/// The program's type in a library's struct, or in the elements of an array of such.
+pub(crate) fn own_in_library_s(table: &TypeTable, ty: TypeId) -> Option<TypeId> {
+    let mut id = table.strip(ty);
+    while let Type::Array { elem, .. } = table.get(id) {
+        id = table.strip(*elem);
+    }
+    let Type::Aggregate(a) = table.get(id) else { return None };
+    if is_own(a) { None } else { first_own(table, id) }
+}
+
+/// The first type of the program's in a type, itself included.
+fn first_own(table: &TypeTable, ty: TypeId) -> Option<TypeId> {
     let (mut todo, mut seen) = (vec![table.strip(ty)], HashSet::new());
     while let Some(id) = todo.pop().filter(|_| seen.len() < TYPES_MAX) {
         if !seen.insert(id) {
@@ -58,16 +73,16 @@ fn has_own(table: &TypeTable, ty: TypeId) -> bool {
         }
         match table.get(id) {
             Type::Array { elem, .. } => todo.push(table.strip(*elem)),
-            Type::Aggregate(a) if is_own(a) && !is_the_compiler_s(a) => return true,
-            Type::Aggregate(a) => todo.extend(a.members.iter().map(|m| table.strip(m.ty))),
+            Type::Aggregate(a) if is_own(a) && !is_the_compiler_s(a) => return Some(id),
+            Type::Aggregate(a) => todo.extend(a.members.iter().rev().map(|m| table.strip(m.ty))),
             _ => {}
         }
     }
-    false
+    None
 }
 
 /// Declared in the program's own sources, as far as is known.
-fn is_own(a: &Aggregate) -> bool {
+pub(crate) fn is_own(a: &Aggregate) -> bool {
     a.decl.as_ref().is_none_or(|d| !is_of_library(&d.file))
 }
 
@@ -224,5 +239,19 @@ mod tests {
     fn parameters_are_told_from_their_own() {
         assert_eq!(arguments("a::Map<(u64, b::C<d, e>), [f; 2]>"), ["(u64, b::C<d, e>)", "[f; 2]"]);
         assert_eq!(arguments("a::Flag"), [""; 0]);
+    }
+
+    #[test]
+    fn elements_of_a_library_s_are_parted_by_what_lies_in_them() {
+        let mut t = Types(TypeTable::new(8));
+        let word = t.word("usize");
+        let slot = t.of("src/main.rs", "om::Slot", &[word]);
+        let cell = t.of(STD, "core::cell::UnsafeCell<om::Slot>", &[slot]);
+        let lock = t.of(STD, "std::sync::Mutex<om::Slot>", &[word, cell]);
+        let array = t.0.push(Type::Array { elem: lock, counts: vec![Some(4)] });
+        let own = t.of("src/main.rs", "om::Shard", &[lock]);
+        let plain = t.of(STD, "std::sync::Mutex<usize>", &[word, word]);
+        let found = [lock, array, own, plain].map(|ty| own_in_library_s(&t.0, ty));
+        assert_eq!(found, [Some(slot), Some(slot), None, None]);
     }
 }

@@ -10,6 +10,7 @@ use tussle_model::{Aggregate, AggregateKind, Member, Type, TypeId, TypeTable};
 
 use crate::class::Verdicts;
 use crate::cost::{elements, ends_open};
+use crate::foreign::is_own;
 
 /// The name by which source code calls a type: its tag, or the typedef of an anonymous one.
 pub fn source_name(table: &TypeTable, id: TypeId) -> Option<String> {
@@ -133,7 +134,7 @@ fn heats(evidence: &Evidence, verdicts: &Verdicts) -> HashMap<TypeId, Heat> {
 }
 
 /// The structs that have a byte of `ty`, from the outermost one: each with the byte's offset in it, and whether it is
-/// the whole of an object or of an array's element.
+/// the whole of an object or of an array's element, or lies in one that is a library's.
 fn each_around(table: &TypeTable, ty: TypeId, at: u64, visit: &mut impl FnMut(TypeId, u64, bool)) {
     let mut open = vec![(table.strip(ty), at, true, 0)];
     while let Some((ty, at, repeats, depth)) = open.pop() {
@@ -145,8 +146,10 @@ fn each_around(table: &TypeTable, ty: TypeId, at: u64, visit: &mut impl FnMut(Ty
             }
             Type::Aggregate(a) => {
                 visit(ty, at, repeats);
+                // What the program aligns in a library's struct, it aligns that.
+                let repeats = repeats && !is_own(a);
                 if depth < DEPTH_MAX {
-                    open.extend(at_byte(table, a, at).map(|(ty, at)| (ty, at, false, depth + 1)));
+                    open.extend(at_byte(table, a, at).map(|(ty, at)| (ty, at, repeats, depth + 1)));
                 }
             }
             _ => {}

@@ -419,6 +419,31 @@ fn a_command_that_calls_cargo_is_instrumented() {
     assert!(!lab.path().join("p/target").exists() && !lab.path().join("target").exists());
 }
 
+/// What the program puts into a library's elements parts these; what the library keeps in them is its own.
+#[test]
+fn the_programs_struct_in_a_library_s_elements_is_aligned() {
+    if !need("cargo") || !need("gcc") {
+        return;
+    }
+    let lab = tempfile::tempdir().unwrap();
+    let main = "use std::sync::{mpsc, Arc, Mutex};\n\
+                #[derive(Default)]\nstruct Seat {\n    sold: u64,\n}\n\
+                fn main() {\n    let seats: Arc<Vec<Mutex<Seat>>> = Arc::new((0..2).map(|_| Mutex::default()).collect());\n    \
+                let (tell, told) = mpsc::sync_channel(4);\n    \
+                let sell = |i: usize| {\n        let (seats, tell) = (seats.clone(), tell.clone());\n        \
+                move || for k in 0..60_000u64 {\n            seats[i].lock().unwrap().sold += k;\n            \
+                if k % 1000 == 0 { tell.send(k).unwrap(); }\n        }\n    };\n    \
+                let (a, b) = (std::thread::spawn(sell(0)), std::thread::spawn(sell(1)));\n    drop(tell);\n    \
+                let sum: u64 = told.iter().sum();\n    a.join().unwrap();\n    b.join().unwrap();\n    \
+                println!(\"{sum}\");\n}\n";
+    let package = "[package]\nname = \"app\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
+    put(lab.path(), &[("p/Cargo.toml", package), ("p/src/main.rs", main)]);
+    let hunt = tussle(lab.path(), &["hunt", "p", "--no-bench"]);
+    let said = text(&hunt.stdout);
+    assert!(said.contains("+#[repr(align(64))]\n struct Seat {"), "{said}\n{}", text(&hunt.stderr));
+    assert_eq!(hunt.status.code(), Some(0), "{said}");
+}
+
 /// What only the tests of a library use is fixed by a build of the tests, by itself or on demand.
 #[test]
 fn a_struct_that_only_tests_use_is_fixed() {
