@@ -426,16 +426,29 @@ fn the_programs_struct_in_a_library_s_elements_is_aligned() {
         return;
     }
     let lab = tempfile::tempdir().unwrap();
-    let main = "use std::sync::{mpsc, Arc, Mutex};\n\
-                #[derive(Default)]\nstruct Seat {\n    sold: u64,\n}\n\
-                fn main() {\n    let seats: Arc<Vec<Mutex<Seat>>> = Arc::new((0..2).map(|_| Mutex::default()).collect());\n    \
-                let (tell, told) = mpsc::sync_channel(4);\n    \
-                let sell = |i: usize| {\n        let (seats, tell) = (seats.clone(), tell.clone());\n        \
-                move || for k in 0..60_000u64 {\n            seats[i].lock().unwrap().sold += k;\n            \
-                if k % 1000 == 0 { tell.send(k).unwrap(); }\n        }\n    };\n    \
-                let (a, b) = (std::thread::spawn(sell(0)), std::thread::spawn(sell(1)));\n    drop(tell);\n    \
-                let sum: u64 = told.iter().sum();\n    a.join().unwrap();\n    b.join().unwrap();\n    \
-                println!(\"{sum}\");\n}\n";
+    let main = "use std::sync::{mpsc, Arc, Mutex};
+#[derive(Default)]
+struct Seat {
+    sold: u64,
+}
+fn main() {
+    let seats: Arc<Vec<Mutex<Seat>>> = Arc::new((0..2).map(|_| Mutex::default()).collect());
+    let (tell, told) = mpsc::sync_channel(4);
+    let sell = |i: usize| {
+        let (seats, tell) = (seats.clone(), tell.clone());
+        move || for k in 0..60_000u64 {
+            seats[i].lock().unwrap().sold += k;
+            if k % 1000 == 0 { tell.send(k).unwrap(); }
+        }
+    };
+    let (a, b) = (std::thread::spawn(sell(0)), std::thread::spawn(sell(1)));
+    drop(tell);
+    let sum: u64 = told.iter().sum();
+    a.join().unwrap();
+    b.join().unwrap();
+    println!(\"{sum}\");
+}
+";
     let package = "[package]\nname = \"app\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
     put(lab.path(), &[("p/Cargo.toml", package), ("p/src/main.rs", main)]);
     let hunt = tussle(lab.path(), &["hunt", "p", "--no-bench"]);

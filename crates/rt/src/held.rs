@@ -21,9 +21,9 @@ const LATE_MIN: f64 = 0.5;
 /// sample, of which few are writers.
 const SAMPLE_ERRORS_MAX: f64 = 3.0;
 
-/// Accesses that are over before a line gets from one core to another: that takes 50 to 100 ns (Intel's and AMD's
-/// servers, two threads that hand a line to and fro), and a core that has its lines makes one access per nanosecond or more. Less than
-/// that, as a section that is longer may be hit.
+/// Accesses that are over before a line gets from one core to another: that takes 50 to 100 ns (two threads that hand
+/// one to and fro on Intel's and AMD's servers), and a core that has its lines makes one access per nanosecond or more.
+/// Less than that, as a section that is longer may be hit.
 const TRANSFER: u64 = 32;
 
 /// What a thread did to bytes of a line under one lock. Estimates.
