@@ -65,23 +65,12 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
     }
     let old = evidence.objects.len();
     evidence.objects.extend(new);
-    // Most rows stay where they are, and there are millions of them.
-    let accesses = std::mem::take(&mut evidence.accesses);
-    evidence.accesses.reserve_exact(accesses.len());
-    for a in accesses {
-        match pieces.contains_key(&a.object) {
-            true => evidence.accesses.extend(split_access(&pieces, a)),
-            false => evidence.accesses.push(a),
-        }
-    }
-    let touches = std::mem::take(&mut evidence.touches);
-    evidence.touches.reserve_exact(touches.len());
-    for t in touches {
-        match pieces.contains_key(&t.object) {
-            true => evidence.touches.extend(split_touch(&pieces, t)),
-            false => evidence.touches.push(t),
-        }
-    }
+    split_rows(&mut evidence.accesses, |a| {
+        pieces.contains_key(&a.object).then(|| split_access(&pieces, a.clone()))
+    });
+    split_rows(&mut evidence.touches, |t| {
+        pieces.contains_key(&t.object).then(|| split_touch(&pieces, t.clone()))
+    });
     for held in evidence.accesses.iter_mut().filter_map(|a| a.held.as_mut()) {
         (held.0, held.1) = locate(&pieces, held.0, held.1);
     }
@@ -115,6 +104,34 @@ pub(crate) fn apply(evidence: &mut Evidence, mut pieces: Pieces, new: Vec<Object
         (h.object, h.offset) = locate(&pieces, h.object, h.offset);
     }
     drop_unused(evidence, &pieces, old);
+}
+
+/// Puts what becomes of a row in its place, one row at least. Most rows stay as they are, and there are millions of
+/// them: they are not copied, and where one becomes several, those behind it are moved once.
+fn split_rows<T: Clone>(rows: &mut Vec<T>, becomes: impl Fn(&T) -> Option<Vec<T>>) {
+    let mut more: Vec<(usize, Vec<T>)> = Vec::new();
+    for (i, row) in rows.iter_mut().enumerate() {
+        let mut parts = becomes(row).unwrap_or_default().into_iter();
+        let Some(first) = parts.next() else { continue };
+        *row = first;
+        if parts.len() > 0 {
+            more.push((i, parts.collect()));
+        }
+    }
+    let Some(filler) = rows.first().cloned() else { return };
+    let mut from = rows.len();
+    let mut to = from + more.iter().map(|m| m.1.len()).sum::<usize>();
+    rows.resize(to, filler);
+    for (i, parts) in more.into_iter().rev() {
+        while from > i + 1 {
+            (from, to) = (from - 1, to - 1);
+            rows.swap(from, to);
+        }
+        for part in parts.into_iter().rev() {
+            to -= 1;
+            rows[to] = part;
+        }
+    }
 }
 
 /// Where the words of rates are now: a debug register watches eight bytes, which may hold several variables. Then it
@@ -300,6 +317,19 @@ mod tests {
         assert_eq!(rates, [(1, 0, 4), (2, 0, 4), (0, 64, 8), (3, 0, 4), (0, 80, 8)]);
         e.rates = None;
         assert!(located_rates(&e, &pieces).is_empty());
+    }
+
+    #[test]
+    fn rows_that_become_several_push_the_others_back() {
+        let split = |rows: &[u32]| {
+            let mut rows = rows.to_vec();
+            split_rows(&mut rows, |n| (*n > 1).then(|| vec![*n * 10; *n as usize]));
+            rows
+        };
+        assert_eq!(split(&[1, 2, 1, 3]), [1, 20, 20, 1, 30, 30, 30]);
+        assert_eq!(split(&[2, 0, 0]), [20, 20, 0, 0]);
+        assert_eq!(split(&[1, 1]), [1, 1]);
+        assert_eq!(split(&[]), [0; 0]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use tussle_testkit::skip;
 
 /// E may differ by so much from what one of two recordings says: threads share some programs' work otherwise each time.
 const E_RATIO_MAX: f64 = 1.2;
-/// Share of programs for which that must hold.
+/// Share of programs for which that must hold, of those whose two recordings are as alike: others have no E to compare
+/// with.
 const ALIKE_MIN: f64 = 0.9;
 
 struct Row {
@@ -18,6 +19,14 @@ struct Row {
 }
 
 impl Row {
+    /// Both recordings say as much E.
+    fn is_steady(&self) -> bool {
+        match self.recorded.each_ref().map(|f| f.as_ref().map(|f| f.e.max(1.0))) {
+            [Some(a), Some(b)] => a.max(b) <= E_RATIO_MAX * a.min(b),
+            [a, b] => a.is_none() && b.is_none(),
+        }
+    }
+
     /// The same kind of finding with as much E.
     fn is_alike(&self) -> bool {
         let found: Vec<f64> = self.recorded.iter().flatten().map(|f| f.e.max(1.0)).collect();
@@ -54,16 +63,23 @@ pub fn all() {
             [Err(why), ..] | [_, Err(why), _] | [_, _, Err(why)] => skip(&format!("{name}: {why}")),
         }
     }
-    rows.iter().for_each(|r| println!("{} {}", if r.is_alike() { "alike" } else { "OTHER" }, r.words()));
+    for r in &rows {
+        let alike = if r.is_alike() { "alike" } else { "OTHER" };
+        println!("{alike} {}{}", r.words(), if r.is_steady() { "" } else { " (the recordings differ)" });
+    }
     let alike = rows.iter().filter(|r| r.is_alike()).count();
+    let steady: Vec<&Row> = rows.iter().filter(|r| r.is_steady()).collect();
+    let of_steady = steady.iter().filter(|r| r.is_alike()).count();
     let mut ratios: Vec<f64> = rows.iter().map(|r| r.cpu_s[1] / r.cpu_s[0].max(0.01)).collect();
     ratios.sort_by(f64::total_cmp);
     let median = ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN);
     println!(
-        "{alike} of {} alike; CPU emulated / recorded, build and report included: median {median:.1}",
-        rows.len()
+        "{alike} of {} alike, {of_steady} of the {} whose recordings are; CPU emulated / recorded, build and report \
+         included: median {median:.1}",
+        rows.len(),
+        steady.len()
     );
-    assert!(!rows.is_empty() && alike as f64 >= ALIKE_MIN * rows.len() as f64);
+    assert!(!steady.is_empty() && of_steady as f64 >= ALIKE_MIN * steady.len() as f64);
 }
 
 /// What is said of it, and the CPU time of all that was run for it, s.
