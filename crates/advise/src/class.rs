@@ -12,7 +12,7 @@ use tussle_contention::library::is_the_library_s;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, ObjectKind, Source, UNREAD};
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{LineSize, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, LineSize, Member, MemberRole, Type, TypeId, TypeTable};
 
 use crate::foreign::{is_a_library_s, own_in_library_s};
 use crate::named::source_name;
@@ -180,7 +180,8 @@ fn holder_of(table: &TypeTable, ty: TypeId, mut a: u64, mut b: u64) -> Option<St
             Type::Aggregate(body) => {
                 found = source_name(table, id).or(found);
                 let (at, of_b) = (member_at(table, body, a), member_at(table, body, b));
-                let Some(member) = at.filter(|_| at == of_b).map(|m| &body.members[m]) else { break };
+                let one = at.filter(|_| at == of_b).map(|m| &body.members[m]);
+                let Some(member) = variant_with(table, body, [a, b]).or(one) else { break };
                 (a, b) = (a - member.offset().min(a), b - member.offset().min(b));
                 id = table.strip(member.ty);
             }
@@ -188,6 +189,17 @@ fn holder_of(table: &TypeTable, ty: TypeId, mut a: u64, mut b: u64) -> Option<St
         }
     }
     found
+}
+
+/// The variant of an enum that has members at all of these bytes.
+fn variant_with<'t>(table: &'t TypeTable, body: &'t Aggregate, bytes: [u64; 2]) -> Option<&'t Member> {
+    let has = |m: &Member, at: u64| {
+        let inside = table.aggregate(m.ty).into_iter().flat_map(|v| &v.members);
+        let end = |f: &Member| f.offset().saturating_add(table.size(f.ty).unwrap_or(0));
+        inside.clone().any(|f| (m.offset() + f.offset()..m.offset() + end(f)).contains(&at))
+    };
+    let mut variants = body.members.iter().filter(|m| m.role == MemberRole::Variant);
+    variants.find(|m| bytes.iter().all(|at| has(m, *at)))
 }
 
 /// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.

@@ -244,3 +244,22 @@ fn an_arena_of_malloc_is_the_librarys_whatever_lies_behind_it() {
     assert_eq!(with(500, "release")[0], Class::LayoutHelps, "a function of the program");
     assert!(with(50_000, "_int_free").contains(&Class::LayoutHelps), "the block is what is fought over");
 }
+
+/// Variants of an enum lie at the same bytes and are all as large as the enum: the one with members there is meant.
+#[test]
+fn a_fight_in_an_enum_is_of_the_variant_that_has_the_fields() {
+    use tussle_model::types::{Base, Encoding};
+    use tussle_model::{AggregateKind, Type};
+    let mut t = TypeTable::new(8);
+    let word = t.push(Type::Base(Base { name: "u64".into(), size: 8, encoding: Encoding::Unsigned }));
+    let fields = |names: &[&str]| {
+        names.iter().zip(1u64..).map(|(n, k)| Member::field(Some(*n), word, 8 * k)).collect::<Vec<_>>()
+    };
+    let mut of = |name: &str, members| {
+        t.push(Type::Aggregate(Aggregate::new(AggregateKind::Struct, Some(name), 24, members)))
+    };
+    let (idle, running) = (of("State::Idle", Vec::new()), of("State::Running", fields(&["done", "failed"])));
+    let variant = |ty| Member { role: MemberRole::Variant, ..Member::field(None, ty, 0) };
+    let state = of("State", vec![variant(idle), variant(running)]);
+    assert_eq!(holder_of(&t, state, 8, 16).as_deref(), Some("struct State::Running"));
+}

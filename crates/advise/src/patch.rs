@@ -14,6 +14,7 @@ mod callee;
 mod ends;
 mod exceeded;
 mod expression;
+pub mod files;
 pub mod generic;
 mod groups;
 mod handed;
@@ -243,7 +244,7 @@ impl AlignStyle {
     pub fn of(path: &str, text: &str) -> AlignStyle {
         let extension = path.rsplit_once('.').map_or("", |p| p.1);
         match extension {
-            "cc" | "cpp" | "cxx" | "hh" | "hpp" | "hxx" | "C" | "H" | "ipp" | "tcc" => AlignStyle::Cpp,
+            cpp if files::is_cpp(cpp) => AlignStyle::Cpp,
             // What C++ may see, too, has no `_Alignas`.
             _ if text.contains("_Alignas(") && !text.contains("__cplusplus") => AlignStyle::C11,
             _ => AlignStyle::Attribute,
@@ -387,7 +388,7 @@ impl Editor<'_, '_> {
             Edit::Gap { field, bytes } => self.gap(field, *bytes),
             Edit::Spread { field, bytes } => self.spread(field, *bytes),
             Edit::Element { bytes } => Ok(self.element(*bytes)),
-            Edit::Pad { bytes } => Ok(self.pad(*bytes)),
+            Edit::Pad { bytes } => self.pad(*bytes),
             // Not in the declaration: [`alloc::rewrite`].
             Edit::Alloc { .. } => Ok(self.text().to_string()),
             // Callers give the order that puts it there.
@@ -420,10 +421,19 @@ impl Editor<'_, '_> {
         if declared.bit_field {
             return Err(Refusal::BitField { field });
         }
-        if declared.flexible && !self.statements[at + 1..].iter().any(|s| self.is_member(s)) {
-            return Err(Refusal::Flexible { field });
-        }
+        self.not_flexible(at)?;
         Ok(at)
+    }
+
+    /// It is no flexible array, nor one of length 1 that may be used as such: that stays last. A compiler believes in
+    /// the length of what something stands behind, and checks it.
+    fn not_flexible(&self, at: usize) -> Result<(), Refusal> {
+        let declared = member::declared(self.source, &self.statements[at]);
+        let ends = || !self.statements[at + 1..].iter().any(|s| self.is_member(s));
+        match declared.flexible && ends() {
+            true => Err(Refusal::Flexible { field: declared.names.last().cloned().unwrap_or_default() }),
+            false => Ok(()),
+        }
     }
 
     fn is_member(&self, statement: &Statement) -> bool {
@@ -554,10 +564,7 @@ impl Editor<'_, '_> {
     /// Nothing goes behind a flexible array.
     fn anchor_after(&self, other: &str) -> Result<usize, Refusal> {
         let at = self.find(other)?;
-        let declared = member::declared(self.source, &self.statements[at]);
-        if declared.flexible && !self.statements[at + 1..].iter().any(|s| self.is_member(s)) {
-            return Err(Refusal::Flexible { field: other.into() });
-        }
+        self.not_flexible(at)?;
         Ok(at)
     }
 
@@ -642,9 +649,12 @@ impl Editor<'_, '_> {
         splice(self.text(), &[(place..place, &format!(" {}", word.text))])
     }
 
-    fn pad(&self, bytes: u64) -> String {
+    fn pad(&self, bytes: u64) -> Result<String, Refusal> {
         if self.target.pad_bytes == 0 {
-            return self.text().to_string();
+            return Ok(self.text().to_string());
+        }
+        if let Some(last) = self.statements.iter().rposition(|s| self.is_member(s)) {
+            self.not_flexible(last)?;
         }
         let member = format!("char {}[{}];", self.free_name(PAD_NAME), self.target.pad_bytes);
         let close = self.source.tokens[self.body.close].start;
@@ -653,10 +663,10 @@ impl Editor<'_, '_> {
             let last = self.statements.last().map_or(close, |s| self.source.tokens[s.first].start);
             let indent = indent_of(self.text(), last);
             let piece = format!("{indent}{member} /* to a multiple of {bytes} bytes */{}", self.newline());
-            return splice(self.text(), &[(line..line, &piece)]);
+            return Ok(splice(self.text(), &[(line..line, &piece)]));
         }
         let end = self.text()[..close].trim_end_matches([' ', '\t']).len();
-        splice(self.text(), &[(end..end, &format!(" {member}"))])
+        Ok(splice(self.text(), &[(end..end, &format!(" {member}"))]))
     }
 
     /// A name like `wanted` that nothing in the body has.

@@ -518,6 +518,20 @@ fn edited(path: &str, text: &str, name: &str, edit: &str) -> String {
     found.map_or_else(|e| format!("refused: {e}"), |p| p.text)
 }
 
+/// What follows an array of one tells compilers that it ends there: `strcpy` beyond it is stopped (_FORTIFY_SOURCE).
+#[test]
+fn nothing_is_put_behind_what_may_be_a_flexible_array() {
+    let padded = |last: &str| {
+        let text = format!("struct s {{\n\tlong n;\n\tchar {last};\n}};\n");
+        let target = Target { pad_bytes: 40, ..target("s") };
+        patch::patch("x.h", &text, &target, &edits(&["pad=64"])).map(|p| p.text)
+    };
+    for last in ["name[]", "name[0]", "name[1]"] {
+        assert!(matches!(padded(last), Err(patch::Refusal::Flexible { field }) if field == "name"), "{last}");
+    }
+    assert!(padded("name[16]").unwrap().contains("pad[40];"));
+}
+
 #[test]
 fn members_with_values_of_every_kind() {
     let s = "class s {\n\tlong a = 2;\n\tint b{3};\n\tstd::function<int(int)> f = [](int v) { return v; };\n\

@@ -75,6 +75,10 @@ pub(crate) fn candidates(images: &Images, frames: &[Site], bytes: u64) -> Vec<Ca
         let table = &images.get(*image).types;
         matches!(fit(table, *ty, bytes), Fit::Elements(_)) && nest::structured(table, *ty)
     };
+    // Beside its elements such a block has counts or control bytes: `blocks::part` parts them.
+    if blocks::shape(frames).is_some() {
+        return Vec::new();
+    }
     let why = "element type of the container that allocates".to_string();
     let found = elements(images, frames).find(fits);
     let candidate =

@@ -26,6 +26,11 @@ const SAMPLE_ERRORS_MAX: f64 = 3.0;
 /// Less than that, as a section that is longer may be hit.
 const TRANSFER: u64 = 32;
 
+/// Bytes before and behind a line that are its surroundings, and lines of them in which a thread must have been traced
+/// under a lock before that says something of those in which it was not.
+const AROUND: u64 = 2048;
+const AROUND_LINES_MIN: f64 = 4.0;
+
 /// What a thread did to bytes of a line under one lock. Estimates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Use {
@@ -54,6 +59,8 @@ pub(crate) struct HeldLocks {
     /// By thread: locks of which sections were cut short.
     cut: HashMap<usize, Vec<Cut>>,
     mutexes: Mutexes,
+    /// By thread and line: what it did there under which lock.
+    lines: BTreeMap<(usize, u64), BTreeMap<u64, Use>>,
 }
 
 /// What was not seen of a lock's sections.
@@ -114,7 +121,46 @@ impl HeldLocks {
                 out.section((*thread, l.lock.addr), section, visits, weight, &kept);
             }
         }
+        out.sum_lines();
         out
+    }
+
+    fn sum_lines(&mut self) {
+        for (line, bytes) in &self.places {
+            for (lock, threads) in bytes.values().flatten() {
+                for (thread, u) in threads {
+                    let sum = self.lines.entry((*thread, *line)).or_default().entry(*lock).or_default();
+                    sum.accesses += u.accesses;
+                    sum.sections += u.sections;
+                }
+            }
+        }
+    }
+
+    /// The lock under which a thread did all that was traced of it in the lines around this one. A table of many
+    /// elements has more of them than sections are traced; whatever the thread does to its neighbours under the lock
+    /// and never outside, it does to this one, too.
+    fn as_around(&self, line: u64, range: (u64, u64), thread: usize, runs: &[AccessRun]) -> Option<Share> {
+        let (from, to) = (line.saturating_sub(AROUND), line.saturating_add(AROUND));
+        if self.outside.range((thread, from)..(thread, to)).next().is_some() {
+            return None;
+        }
+        let mut sums: BTreeMap<u64, (f64, Use)> = BTreeMap::new();
+        for (lock, u) in self.lines.range((thread, from)..(thread, to)).flat_map(|of_line| of_line.1) {
+            let sum = sums.entry(*lock).or_default();
+            sum.0 += 1.0;
+            sum.1.accesses += u.accesses;
+            sum.1.sections += u.sections;
+        }
+        let all: f64 = sums.values().map(|s| s.1.accesses).sum();
+        let (lock, (lines, u)) = sums.into_iter().max_by(|a, b| a.1.1.accesses.total_cmp(&b.1.1.accesses))?;
+        if lines < AROUND_LINES_MIN || u.accesses < ALL_SHARE_MIN * all {
+            return None;
+        }
+        let of = |kinds: Kinds| accesses_of(runs, (range, kinds), 0);
+        let (all, stores) = (of(Kinds::ALL), of(Kinds { reads: false, stores: true }));
+        let sections = (u.sections / u.accesses).min(1.0);
+        (all > 0.0).then_some(Share { lock, share: 1.0, sections, storing: sections.min(stores / all) })
     }
 
     fn cuts(&mut self, thread: usize, l: &TracedLock, weight: f64) {
@@ -209,7 +255,8 @@ impl HeldLocks {
     ) -> Option<Share> {
         let visits = self.of(line, range, thread, |from| accesses_of(runs, (range, kinds), from));
         let own = self.mutexes.share(line, (range, kinds), thread, runs);
-        visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share))
+        let known = visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share));
+        known.or_else(|| self.as_around(line, range, thread, runs))
     }
 
     /// The lock under which most of a thread's accesses to bytes `[lo, hi)` of a line happened; `after` gives those
@@ -406,6 +453,26 @@ mod tests {
         assert_eq!((share.lock, share.share, share.sections), (0x900, 1.0, 0.2));
         assert_eq!(at(&[], 2e5), None, "more than what was not seen");
         assert_eq!(at(&[traced(0, NO_LOCK, 1, vec![visit(0x80, WRITE, 0)])], 500.0), None);
+    }
+
+    #[test]
+    fn of_a_large_table_what_was_not_traced_is_as_its_surroundings() {
+        let sections: Vec<_> = (0..5).map(|k| (0x1000 + 128 * k, k)).collect();
+        let held = |outside: &[(usize, TracedLock)]| {
+            let of =
+                |(at, _): &(u64, u64)| traced(0, 0x900, 100, vec![visit(*at, READ, 0), visit(*at, WRITE, 0)]);
+            let locks: Vec<_> = sections.iter().map(of).collect();
+            let held = HeldLocks::new(locks.iter(), outside.iter(), |_| true);
+            let run =
+                |stores: u32| AccessRun { vt0: 0, vt1: 1, reads: [10; 8], writes: [stores; 8], rmws: [0; 8] };
+            let share = |thread, stores| held.of_runs(0x1040, ((8, 16), Kinds::ALL), thread, &[run(stores)]);
+            [share(0, 10), share(0, 0), share(1, 10)]
+                .map(|s| s.map(|s| (s.lock, s.share, s.sections, s.storing)))
+        };
+        // A section reads and writes: one for two accesses.
+        assert_eq!(held(&[]), [Some((0x900, 1.0, 0.5, 0.5)), Some((0x900, 1.0, 0.5, 0.0)), None]);
+        let outside = [traced(0, NO_LOCK, 1, vec![visit(0x1070, READ, 0)])];
+        assert_eq!(held(&outside), [None; 3], "met outside of the lock, nearby");
     }
 
     #[test]

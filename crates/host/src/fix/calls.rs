@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use super::compdb;
 use crate::interrupted;
+use tussle_advise::patch::files;
 
 /// One compilation of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,8 +169,6 @@ fn is_header(path: &Path) -> bool {
 
 /// The name of a C++ source or header.
 pub(super) fn is_cpp(path: &Path) -> bool {
-    matches!(
-        path.extension().and_then(|e| e.to_str()),
-        Some("cc" | "cpp" | "cxx" | "C" | "hpp" | "hh" | "hxx" | "H" | "ipp" | "tcc")
-    )
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    files::is_cpp(extension)
 }

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tussle_advise::Edit;
 use tussle_advise::patch::body::{Body, Source, bare_name, bodies, may_define};
+use tussle_advise::patch::files::is_module;
 use tussle_advise::patch::uses::{Ask, Uses};
 use tussle_advise::patch::{Refusal, scope};
 use tussle_model::SourceLoc;
@@ -165,9 +166,10 @@ impl Sources {
         tussle_advise::patch::assembly::check(name, &texts, &assembly)
     }
 
-    /// Translation units, those that include a file named like `file` first.
+    /// Translation units: first those that include a file named like `file`, then those that do so through others.
     pub(super) fn units_for(&self, file: &Path) -> Vec<PathBuf> {
-        let is_unit = |p: &Path| matches!(extension(p), "c" | "cc" | "cpp" | "cxx" | "C");
+        let is_unit =
+            |p: &Path| matches!(extension(p), "c" | "cc" | "cpp" | "cxx" | "C") || is_module(extension(p));
         if is_unit(file) {
             return vec![file.to_path_buf()];
         }
@@ -175,7 +177,9 @@ impl Sources {
         let units = self.files.iter().filter(|(p, _)| is_unit(p));
         let direct = |f: &File| f.includes.iter().any(|i| **i == *name);
         let (direct, others): (Vec<_>, Vec<_>) = units.partition(|(_, f)| direct(f));
-        direct.into_iter().chain(others).map(|(p, _)| p.clone()).collect()
+        let users = self.users(file);
+        let (users, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(p, _)| users.contains(*p));
+        direct.into_iter().chain(users).chain(others).map(|(p, _)| p.clone()).collect()
     }
 
     /// The file and everything that includes it, directly or through others, as far as the names of files tell.
@@ -379,7 +383,7 @@ fn extension(path: &Path) -> &str {
 }
 
 pub(crate) fn is_source(path: &Path) -> bool {
-    EXTENSIONS.contains(&extension(path))
+    EXTENSIONS.contains(&extension(path)) || is_module(extension(path))
 }
 
 /// Paths and texts of sources in other languages that declare structs of C.

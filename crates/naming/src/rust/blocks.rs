@@ -32,7 +32,7 @@ struct Elements {
 
 /// What the frames of an allocation say about its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BlockKind {
+pub(super) enum BlockKind {
     Counted,
     Hashed,
 }
@@ -75,7 +75,7 @@ pub(crate) fn part(evidence: &mut Evidence, images: &mut Images, sites: &mut Sit
     retarget::apply(evidence, pieces, new);
 }
 
-fn shape(frames: &[Site]) -> Option<BlockKind> {
+pub(super) fn shape(frames: &[Site]) -> Option<BlockKind> {
     let own = frames.iter().take_while(|f| super::is_library(&f.frame));
     own.into_iter().find_map(|f| {
         let (file, function) = (&f.frame.file, &f.frame.function);

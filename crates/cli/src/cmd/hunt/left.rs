@@ -2,9 +2,10 @@
 
 use super::gate::Case;
 use super::steps::edits;
-use tussle_advise::advice::{Options, advise};
+use tussle_advise::advice::{Options, advise, source_name};
 use tussle_evidence::Evidence;
 use tussle_evidence::tables::is_of_library;
+use tussle_model::MemberRole;
 use tussle_render::shell::quoted;
 
 /// In words; `None` where a change was tried, which says it itself.
@@ -27,10 +28,24 @@ pub fn because(
             }
             (Some(a), _) => format!("{} was not tried: tussle advise -C {}", edits(a), quoted(name)),
             (None, Some(best)) => format!("no patch would do {best}"),
+            (None, None) if is_in_an_enum(e, name) => format!(
+                "{name} lies in an enum, which tussle changes nothing in: give the fields of each thread a struct of \
+                 their own, aligned to 64 bytes"
+            ),
             (None, None) => format!("no move, exchange or alignment of members of {name} gains enough"),
         },
         Err(_) if case.of.is_none() => NO_MEMBERS.into(),
         Err(why) => why.to_string(),
+    })
+}
+
+/// A variant of an enum, or what it holds: several lie at the same bytes, and no count of accesses says whose.
+fn is_in_an_enum(e: &Evidence, name: &str) -> bool {
+    let (types, is) = (&e.types, |ty| source_name(&e.types, ty).as_deref() == Some(name));
+    let variants = types.aggregates().into_iter().flat_map(|(_, a)| &a.members);
+    variants.filter(|m| m.role == MemberRole::Variant).any(|m| {
+        let held = types.aggregate(m.ty).into_iter().flat_map(|v| &v.members);
+        is(types.strip(m.ty)) || held.into_iter().any(|f| is(types.strip(f.ty)))
     })
 }
 

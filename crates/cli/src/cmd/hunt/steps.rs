@@ -23,6 +23,7 @@ use tussle_host::project::{
 };
 use tussle_host::record::{Output, RecordError, RecordOptions, record};
 use tussle_host::said::Said;
+use tussle_render::shell;
 
 /// Programs beside the one that is run of which it is told.
 const OTHERS_TOLD_MAX: usize = 5;
@@ -135,7 +136,10 @@ impl<'a> Hunt<'a> {
         }
         if let System::Member(at) = &project.system {
             let root = project.dir.display();
-            global.remark(format!("{} is built, and patched, in its workspace {root}", at.display()));
+            global.remark(format!(
+                "{} is built in its workspace {root}, which a patch is for: `patch -p1` there",
+                at.display()
+            ));
         }
         let dir = project.dir.clone();
         let usual = [dir.join(evidence_file::DEFAULT_PATH), dir.join(DEFAULT_PATCH)];
@@ -527,7 +531,7 @@ fn in_folder(dir: &Path, argv: &[OsString]) -> Vec<OsString> {
 }
 
 fn shown(argv: &[OsString]) -> String {
-    argv.iter().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    argv.iter().map(|a| shell::word(&a.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
 /// Splits a command line into words as a shell would, without running one.
