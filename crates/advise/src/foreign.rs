@@ -33,14 +33,49 @@ pub(crate) fn is_a_library_s(e: &Evidence, group: &Group) -> bool {
     all > 0.0 && share <= OWN_SHARE_MAX && share * group.cost.removable_share() < UNDECIDED_SHARE_MIN
 }
 
-/// Different elements or objects part when the program allocates them or has a type in them.
+/// Different elements or objects part when the program allocates them or has a type in them, unless they are elements
+/// of an array that a library's struct keeps.
 fn elements_part(e: &Evidence, a: &FieldUse, b: &FieldUse) -> bool {
-    [a, b].iter().any(|f| e.objects.get(f.object as usize).is_none_or(|o| !is_library_s(e, o)))
+    let object = |f: &FieldUse| e.objects.get(f.object as usize);
+    let own = [a, b].iter().any(|f| object(f).is_none_or(|o| !is_library_s(e, o)));
+    let kept = |f: &FieldUse| object(f).and_then(|o| o.ty).is_some_and(|ty| is_kept(&e.types, ty, f.offset));
+    own && !(kept(a) && kept(b))
 }
 
+/// Fields of one type are those of one object: a group holds several that are alike, and names the first one seen.
 fn fields_part(e: &Evidence, a: &FieldUse, b: &FieldUse) -> bool {
-    let ty = e.objects.get(a.object as usize).and_then(|o| o.ty).filter(|_| a.object == b.object);
-    elements_part(e, a, b) && ty.is_none_or(|ty| parts(&e.types, ty, a.offset, b.offset))
+    let object = |f: &FieldUse| e.objects.get(f.object as usize);
+    let types = [a, b].map(|f| object(f).and_then(|o| o.ty));
+    let own = [a, b].iter().any(|f| object(f).is_none_or(|o| !is_library_s(e, o)));
+    own && match types {
+        [Some(ty), Some(other)] if ty == other => parts(&e.types, ty, a.offset, b.offset),
+        _ => true,
+    }
+}
+
+/// The byte lies in an array that a library's struct has as a member, and the program has no type in its elements.
+fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64) -> bool {
+    let (mut id, mut in_library_s) = (table.strip(ty), false);
+    for _ in 0..DEPTH_MAX {
+        match table.get(id) {
+            Type::Array { elem, .. } => {
+                let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return false };
+                if in_library_s {
+                    return !has_own(table, *elem);
+                }
+                (at, id) = (at % size, table.strip(*elem));
+            }
+            Type::Aggregate(body) => {
+                in_library_s = !is_own(body);
+                let size = table.size(id).filter(|s| *s > 0).unwrap_or(u64::MAX);
+                at %= size;
+                let Some(member) = member_at(table, body, at).map(|m| &body.members[m]) else { return false };
+                (at, id) = (at - member.offset().min(at), table.strip(member.ty));
+            }
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Code of a library allocated it, std for itself for instance, and no type of the program lies inside.
@@ -96,20 +131,30 @@ fn is_the_compiler_s(a: &Aggregate) -> bool {
 /// its own, or a library's struct and what the program put into it.
 fn parts(table: &TypeTable, ty: TypeId, a: u64, b: u64) -> bool {
     let (mut id, mut at) = (table.strip(ty), [a, b]);
-    for _ in 0..DEPTH_MAX {
+    // The library's struct that the program wrote down: its name has all that the program gave.
+    let mut written: Option<&str> = None;
+    for depth in 0..DEPTH_MAX {
         match table.get(id) {
             Type::Array { elem, .. } => {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return true };
                 if at[0] / size != at[1] / size {
-                    return true;
+                    return !is_kept(table, ty, a);
                 }
                 at = at.map(|at| at % size);
                 id = table.strip(*elem);
             }
             Type::Aggregate(body) => {
+                if depth == 0 {
+                    // An object may be several of these.
+                    let size = table.size(id).filter(|s| *s > 0).unwrap_or(u64::MAX);
+                    at = at.map(|at| at % size);
+                }
+                let name = body.name.as_deref().unwrap_or_default();
+                written = if is_own(body) { None } else { written.or(Some(name)) };
                 let [m, n] = at.map(|at| member_at(table, body, at));
                 let Some(member) = m.filter(|_| m == n).map(|m| &body.members[m]) else {
-                    return is_own(body) || at.iter().any(|at| is_put_in(table, body, *at));
+                    let whole = written.unwrap_or(name);
+                    return is_own(body) || at.iter().any(|at| is_put_in(table, (body, whole), *at));
                 };
                 at = at.map(|at| at - member.offset().min(at));
                 id = table.strip(member.ty);
@@ -121,9 +166,11 @@ fn parts(table: &TypeTable, ty: TypeId, a: u64, b: u64) -> bool {
     true
 }
 
-/// What lies at a byte of a library's struct is the program's: its type, or what it gave as a parameter.
-fn is_put_in(table: &TypeTable, holder: &Aggregate, at: u64) -> bool {
-    let given = arguments(holder.name.as_deref().unwrap_or_default());
+/// What lies at a byte of a library's struct is the program's: its type, or what it gave as a parameter. A parameter
+/// that does not stand in what the program wrote is the library's own.
+fn is_put_in(table: &TypeTable, (holder, written): (&Aggregate, &str), at: u64) -> bool {
+    let mut given = arguments(holder.name.as_deref().unwrap_or_default());
+    given.retain(|g| written.contains(g));
     let (mut body, mut at) = (holder, at);
     for depth in 0..DEPTH_MAX {
         let Some(member) = member_at(table, body, at).map(|m| &body.members[m]) else { return false };
@@ -217,6 +264,15 @@ mod tests {
             t.of(STD, "alloc::sync::ArcInner<core::sync::atomic::AtomicUsize>", &[word, word, atomic]);
         let pair = t.of("/usr/include/c++/12/bits/stl_pair.h", "std::pair<usize, long>", &[word, word]);
         let array = t.0.push(Type::Array { elem: vec, counts: vec![Some(4)] });
+        let waker = t.of(STD, "std::sync::mpmc::waker::Waker", &[word]);
+        let lock_of = t.of(STD, "std::sync::Mutex<std::sync::mpmc::waker::Waker>", &[atomic, waker]);
+        let chan = t.of(STD, "std::sync::mpmc::Channel<om::Stats>", &[lock_of, word]);
+        let slot = t.of(STD, "std::sync::mpmc::list::Slot<usize>", &[word, atomic]);
+        let slots = t.0.push(Type::Array { elem: slot, counts: vec![Some(2)] });
+        let block = t.of(STD, "std::sync::mpmc::list::Block<usize>", &[word, slots]);
+        let own = t.of(STD, "std::sync::mpmc::list::Slot<om::Stats>", &[stats]);
+        let slots = t.0.push(Type::Array { elem: own, counts: vec![Some(2)] });
+        let blocks = t.of(STD, "std::sync::mpmc::list::Block<om::Stats>", &[word, slots]);
         for (ty, a, b, want) in [
             (stats, 0, 8, true),
             (vec, 0, 16, false),
@@ -230,6 +286,11 @@ mod tests {
             (pair, 0, 8, true),
             (array, 0, 8, false),
             (array, 16, 24, true),
+            (chan, 0, 8, false),
+            (chan, 8, 16, false),
+            (block, 8, 32, false),
+            (block, 8, 24, false),
+            (blocks, 8, 32, true),
         ] {
             assert_eq!(parts(&t.0, ty, a, b), want, "{:?} {a} {b}", t.0.get(ty));
         }
