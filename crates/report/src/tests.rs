@@ -406,7 +406,8 @@ fn commands_with_hostile_names_stay_one_command() {
     assert!(!text.contains("tussle fix") && text.contains("is a library's"), "{text}");
 }
 
-/// A struct of a library holds the program's: a finding points at the program's line, or nowhere.
+/// A struct of a library holds the program's, or one of its own with what the program put in: a finding points at the
+/// program's line, or nowhere.
 #[test]
 fn findings_point_into_the_programs_own_sources() {
     let finding = |inner: &str, code: &str| {
@@ -414,8 +415,8 @@ fn findings_point_into_the_programs_own_sources() {
         let main = s.thread("srv", None);
         let start = s.code("work", code, 7, &[]);
         let long = s.long();
-        let own = s.structure("meter", 16, &[("hits", long, 0), ("misses", long, 8)]);
-        let shared = s.structure("shared", 32, &[("count", long, 0), ("data", own, 16)]);
+        let own = s.structure("pair<long, long>", 16, &[("first", long, 0), ("second", long, 8)]);
+        let shared = s.structure("shared<pair<long, long>>", 32, &[("count", long, 0), ("data", own, 16)]);
         let o = s.heap(0x1000, 32, Some(shared), 1, 32, Some(start));
         for i in 0..2 {
             let w = s.worker(main, start);
@@ -427,12 +428,13 @@ fn findings_point_into_the_programs_own_sources() {
             let id = e.types.aggregates().find(|(_, a)| a.name.as_deref() == Some(name)).unwrap().0;
             let mut aggregate = e.types.aggregate(id).unwrap().clone();
             aggregate.decl.as_mut().unwrap().file = to.into();
+            aggregate.language = tussle_model::types::Language::Cpp;
             e.types.set(id, tussle_model::Type::Aggregate(aggregate));
         };
-        file("shared", "/rustc/abc/library/alloc/src/sync.rs");
-        file("meter", inner);
+        file("shared<pair<long, long>>", "/rustc/abc/library/alloc/src/sync.rs");
+        file("pair<long, long>", inner);
         let view = report(&e, &[], &Options::default()).view;
-        let f = tussle_render::findings(&view).into_iter().next().unwrap();
+        let f = tussle_render::findings(&view).into_iter().next()?;
         f.file.clone().map(|file| (file, f.line.unwrap()))
     };
     const LIBRARY: &str = "/rustc/abc/library/core/src/x.rs";
