@@ -53,20 +53,24 @@ fn fields_part(e: &Evidence, a: &FieldUse, b: &FieldUse) -> bool {
     }
 }
 
-/// The byte lies in an array that a library's struct has as a member, and the program has no type in its elements.
+/// The byte lies in an array that a library's struct has as a member, of elements that the program did not write down
+/// (`std::array<std::atomic<long>, 8>`) and has no type in.
 fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64) -> bool {
-    let (mut id, mut in_library_s) = (table.strip(ty), false);
+    let mut id = table.strip(ty);
+    let mut written: Option<&str> = None;
     for _ in 0..DEPTH_MAX {
         match table.get(id) {
             Type::Array { elem, .. } => {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return false };
-                if in_library_s {
-                    return !has_own(table, *elem);
+                if let Some(written) = written {
+                    let name = table.name(*elem);
+                    return !has_own(table, *elem) && !written.contains(name.trim_start_matches("struct "));
                 }
                 (at, id) = (at % size, table.strip(*elem));
             }
             Type::Aggregate(body) => {
-                in_library_s = !is_own(body);
+                let name = body.name.as_deref().unwrap_or_default();
+                written = if is_own(body) { None } else { written.or(Some(name)) };
                 let size = table.size(id).filter(|s| *s > 0).unwrap_or(u64::MAX);
                 at %= size;
                 let Some(member) = member_at(table, body, at).map(|m| &body.members[m]) else { return false };
@@ -270,6 +274,11 @@ mod tests {
         let slot = t.of(STD, "std::sync::mpmc::list::Slot<usize>", &[word, atomic]);
         let slots = t.0.push(Type::Array { elem: slot, counts: vec![Some(2)] });
         let block = t.of(STD, "std::sync::mpmc::list::Block<usize>", &[word, slots]);
+        let counts = t.0.push(Type::Array { elem: atomic, counts: vec![Some(4)] });
+        let shared =
+            t.of(STD, "alloc::sync::ArcInner<[core::sync::atomic::AtomicUsize; 4]>", &[word, word, counts]);
+        let plain = t.0.push(Type::Array { elem: word, counts: vec![Some(4)] });
+        let numbers = t.of(STD, "alloc::sync::ArcInner<[usize; 4]>", &[word, word, plain]);
         let own = t.of(STD, "std::sync::mpmc::list::Slot<om::Stats>", &[stats]);
         let slots = t.0.push(Type::Array { elem: own, counts: vec![Some(2)] });
         let blocks = t.of(STD, "std::sync::mpmc::list::Block<om::Stats>", &[word, slots]);
@@ -291,6 +300,8 @@ mod tests {
             (block, 8, 32, false),
             (block, 8, 24, false),
             (blocks, 8, 32, true),
+            (shared, 16, 24, true),
+            (numbers, 16, 24, true),
         ] {
             assert_eq!(parts(&t.0, ty, a, b), want, "{:?} {a} {b}", t.0.get(ty));
         }
