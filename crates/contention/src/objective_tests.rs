@@ -108,6 +108,23 @@ fn a_message_is_no_case_and_a_flag_beside_a_counter_is_one() {
     assert!(line_cost(&flag, WINDOW).removable_share() > 0.99);
 }
 
+/// Of a message of four words the receiver reads two: the others come along. What is filled more often than it, or is
+/// more than what is read, does not.
+#[test]
+fn what_a_receiver_skips_of_a_message_comes_along() {
+    let message = |skipped: &[(u32, f64)]| {
+        let mut pieces = Vec::new();
+        for at in [0, 24] {
+            pieces.extend([piece(1, at, 0.0, 5e3), piece(2, at, 5e3, 0.0)]);
+        }
+        pieces.extend(skipped.iter().map(|(at, stores)| piece(1, *at, 0.0, *stores)));
+        line_cost(&pieces, WINDOW).removable_share()
+    };
+    assert_eq!(message(&[(8, 5e3), (16, 5e3)]), 0.0);
+    assert!(message(&[(8, 5e3), (16, 4e4)]) > 0.0, "a count of its own");
+    assert!(message(&[(8, 5e3), (16, 5e3), (32, 5e3), (40, 5e3)]) > 0.0, "mostly the sender's");
+}
+
 /// Two counts of four bytes, and who lowers the first one looks at both with one load.
 #[test]
 fn a_load_of_a_word_is_not_parted_from_the_half_that_others_store_to() {
