@@ -23,6 +23,9 @@ const TYPES_MAX: usize = 256;
 /// called a help.
 pub(crate) fn is_a_library_s(e: &Evidence, group: &Group) -> bool {
     let (mut all, mut own) = (0.0, 0.0);
+    if group.fields.iter().any(|f| is_guessed(e, f)) {
+        return false;
+    }
     for pair in group.pairs.iter().filter(|p| !p.same_bytes) {
         let (a, b) = (&group.fields[pair.stored], &group.fields[pair.lost]);
         all += pair.e;
@@ -31,6 +34,12 @@ pub(crate) fn is_a_library_s(e: &Evidence, group: &Group) -> bool {
     }
     let share = own / all;
     all > 0.0 && share <= OWN_SHARE_MAX && share * group.cost.removable_share() < UNDECIDED_SHARE_MIN
+}
+
+/// The type of its object is a guess: it says nothing of whose that is.
+fn is_guessed(e: &Evidence, field: &FieldUse) -> bool {
+    const SURE_MIN: f32 = 0.8;
+    e.objects.get(field.object as usize).is_some_and(|o| o.ty.is_some() && o.confidence < SURE_MIN)
 }
 
 /// Different elements or objects part when the program allocates them or has a type in them, unless they are elements
