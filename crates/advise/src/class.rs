@@ -159,8 +159,9 @@ impl Judged<'_> {
         let pair = self.group.worst_pair()?;
         let (a, b) = (&self.group.fields[pair.0], &self.group.fields[pair.1]);
         let ty = e.objects.get(a.object as usize)?.ty?;
-        let own = || own_in_library_s(&e.types, ty);
-        if let Some(own) = Some(pair).filter(|p| self.group.across(*p)).and_then(|_| own()) {
+        if self.group.across(pair)
+            && let Some(own) = own_in_library_s(&e.types, ty)
+        {
             return source_name(&e.types, own);
         }
         let of_one = a.object == b.object;
@@ -194,9 +195,11 @@ fn holder_of(table: &TypeTable, ty: TypeId, mut a: u64, mut b: u64) -> Option<St
 /// The variant of an enum that has members at all of these bytes.
 fn variant_with<'t>(table: &'t TypeTable, body: &'t Aggregate, bytes: [u64; 2]) -> Option<&'t Member> {
     let has = |m: &Member, at: u64| {
-        let inside = table.aggregate(m.ty).into_iter().flat_map(|v| &v.members);
-        let end = |f: &Member| f.offset().saturating_add(table.size(f.ty).unwrap_or(0));
-        inside.clone().any(|f| (m.offset() + f.offset()..m.offset() + end(f)).contains(&at))
+        let mut inside = table.aggregate(m.ty).into_iter().flat_map(|v| &v.members);
+        inside.any(|f| {
+            let from = m.offset().saturating_add(f.offset());
+            (from..from.saturating_add(table.size(f.ty).unwrap_or(0))).contains(&at)
+        })
     };
     let mut variants = body.members.iter().filter(|m| m.role == MemberRole::Variant);
     variants.find(|m| bytes.iter().all(|at| has(m, *at)))

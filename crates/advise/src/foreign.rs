@@ -22,15 +22,18 @@ const TYPES_MAX: usize = 256;
 /// What fights is a library's: of what a layout removes the program's sources can have so little that it would not be
 /// called a help.
 pub(crate) fn is_a_library_s(e: &Evidence, group: &Group) -> bool {
-    let (mut all, mut own) = (0.0, 0.0);
     if group.fields.iter().any(|f| is_guessed(e, f)) {
         return false;
     }
+    let sides: Vec<Side> = group.fields.iter().map(|f| Side::of(e, f)).collect();
+    let (mut all, mut own) = (0.0, 0.0);
     for pair in group.pairs.iter().filter(|p| !p.same_bytes) {
-        let (a, b) = (&group.fields[pair.stored], &group.fields[pair.lost]);
+        let (a, b) = (&sides[pair.stored], &sides[pair.lost]);
         all += pair.e;
-        own += if elements_part(e, a, b) { pair.across_e } else { 0.0 };
-        own += if fields_part(e, a, b) { pair.e - pair.across_e } else { 0.0 };
+        if a.own || b.own {
+            own += if a.kept && b.kept { 0.0 } else { pair.across_e };
+            own += if fields_part(&e.types, a, b) { pair.e - pair.across_e } else { 0.0 };
+        }
     }
     let share = own / all;
     all > 0.0 && share <= OWN_SHARE_MAX && share * group.cost.removable_share() < UNDECIDED_SHARE_MIN
@@ -42,22 +45,33 @@ fn is_guessed(e: &Evidence, field: &FieldUse) -> bool {
     e.objects.get(field.object as usize).is_some_and(|o| o.ty.is_some() && o.confidence < SURE_MIN)
 }
 
-/// Different elements or objects part when the program allocates them or has a type in them, unless they are elements
-/// of an array that a library's struct keeps.
-fn elements_part(e: &Evidence, a: &FieldUse, b: &FieldUse) -> bool {
-    let object = |f: &FieldUse| e.objects.get(f.object as usize);
-    let own = [a, b].iter().any(|f| object(f).is_none_or(|o| !is_library_s(e, o)));
-    let kept = |f: &FieldUse| object(f).and_then(|o| o.ty).is_some_and(|ty| is_kept(&e.types, ty, f.offset));
-    own && !(kept(a) && kept(b))
+/// One of two fields that fight.
+struct Side {
+    /// The program allocates its object, or has a type in it.
+    own: bool,
+    /// It lies in an array that a library's struct keeps: its elements do not part.
+    kept: bool,
+    ty: Option<TypeId>,
+    offset: u64,
+}
+
+impl Side {
+    fn of(e: &Evidence, field: &FieldUse) -> Side {
+        let object = e.objects.get(field.object as usize);
+        let ty = object.and_then(|o| o.ty);
+        Side {
+            own: object.is_none_or(|o| !is_library_s(e, o)),
+            kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset)),
+            ty,
+            offset: field.offset,
+        }
+    }
 }
 
 /// Fields of one type are those of one object: a group holds several that are alike, and names the first one seen.
-fn fields_part(e: &Evidence, a: &FieldUse, b: &FieldUse) -> bool {
-    let object = |f: &FieldUse| e.objects.get(f.object as usize);
-    let types = [a, b].map(|f| object(f).and_then(|o| o.ty));
-    let own = [a, b].iter().any(|f| object(f).is_none_or(|o| !is_library_s(e, o)));
-    own && match types {
-        [Some(ty), Some(other)] if ty == other => parts(&e.types, ty, a.offset, b.offset),
+fn fields_part(types: &TypeTable, a: &Side, b: &Side) -> bool {
+    match (a.ty, b.ty) {
+        (Some(ty), Some(other)) if ty == other => parts(types, ty, a.offset, b.offset),
         _ => true,
     }
 }

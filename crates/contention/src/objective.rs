@@ -179,22 +179,21 @@ fn is_handed_over(ranges: &[Vec<Piece>]) -> bool {
         (written / used.len() as f64, used.iter().map(news).sum::<f64>() / used.len() as f64);
     let wanted =
         |u: &&(f64, f64)| u.0 >= COMPARABLE_MIN * each_written && news(u) >= COMPARABLE_MIN * each_news;
-    let both = used.iter().filter(wanted).fold((0.0, 0.0), |sum, u| (sum.0 + u.0, sum.1 + u.1));
-    let along = carried_along(&used, &|u| wanted(&u));
+    let (both, rest): (Vec<(f64, f64)>, Vec<(f64, f64)>) = used.iter().partition(wanted);
+    let along = carried_along(&both, &rest);
+    let both = both.iter().fold((0.0, 0.0), |sum, u| (sum.0 + u.0, sum.1 + u.1));
     read > 0.0 && both.0 >= WANTED_SHARE_MIN * (written - along) && both.1 >= WANTED_SHARE_MIN * read
 }
 
 /// Stores to ranges that nobody else reads: parts of a message that its receiver skips. They are filled when the others
 /// are, no more often, and are no more than these, of which a message has several.
-fn carried_along(used: &[(f64, f64)], wanted: &dyn Fn(&(f64, f64)) -> bool) -> f64 {
+fn carried_along(read: &[(f64, f64)], rest: &[(f64, f64)]) -> f64 {
     const OFTEN_MAX: f64 = 1.5;
-    let (read, rest): (Vec<&(f64, f64)>, Vec<&(f64, f64)>) = used.iter().partition(|u| wanted(u));
-    let often = read.iter().map(|u| u.0).fold(0.0, f64::max);
-    let along = rest.iter().filter(|u| u.1 <= 0.0 && u.0 <= OFTEN_MAX * often);
-    match read.len() > 1 && rest.len() <= read.len() {
-        true => along.map(|u| u.0).sum(),
-        false => 0.0,
+    if read.len() < 2 || rest.len() > read.len() {
+        return 0.0;
     }
+    let often = read.iter().map(|u| u.0).fold(0.0, f64::max);
+    rest.iter().filter(|u| u.1 <= 0.0 && u.0 <= OFTEN_MAX * often).map(|u| u.0).sum()
 }
 
 /// The producer's stores to a range, and the others' loads from it.

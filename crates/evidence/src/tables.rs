@@ -12,7 +12,7 @@ pub use order::{InnerLock, Operation, OperationKind, Schedule, Turn, WorkKind};
 pub use words::{Basis, ELSEWHERE, OTHER_PROGRAMS, Role, Source, UNREAD, Unit};
 
 use serde::{Deserialize, Serialize};
-use tussle_model::{TypeId, TypeTable};
+use tussle_model::{TypeId, TypeTable, is_fetched};
 
 /// Everything known about one run.
 #[derive(Clone, Debug)]
@@ -464,9 +464,8 @@ pub fn is_of_system(file: &str) -> bool {
 /// A source file that is nobody's to change: the system's, the Rust library's, a crate's that cargo fetched.
 pub fn is_of_library(file: &str) -> bool {
     const COMPILED: [&str; 2] = ["/rustc/", "/rust/deps/"];
-    const FETCHED: [&str; 3] = ["/rustlib/src/", "/registry/src/", "/git/checkouts/"];
-    let rust = COMPILED.iter().any(|r| file.starts_with(r)) || FETCHED.iter().any(|r| file.contains(r));
-    rust || is_of_system(file)
+    let rust = COMPILED.iter().any(|r| file.starts_with(r)) || file.contains("/rustlib/src/");
+    rust || is_fetched(file) || is_of_system(file)
 }
 
 /// A code address.

@@ -71,14 +71,14 @@ pub(crate) fn allocates(frames: &[Site]) -> bool {
 /// The type parameter of the innermost container whose size divides the allocation (`ArcInner<T>` for an `Arc<T>`, `T`
 /// for a `Vec<T>` or a `Box<[T]>`), up to the first frame that is not the library's.
 pub(crate) fn candidates(images: &Images, frames: &[Site], bytes: u64) -> Vec<Candidate> {
-    let fits = |(image, ty): &(ImageId, TypeId)| {
-        let table = &images.get(*image).types;
-        matches!(fit(table, *ty, bytes), Fit::Elements(_)) && nest::structured(table, *ty)
-    };
     // Beside its elements such a block has counts or control bytes: `blocks::part` parts them.
     if blocks::shape(frames).is_some() {
         return Vec::new();
     }
+    let fits = |(image, ty): &(ImageId, TypeId)| {
+        let table = &images.get(*image).types;
+        matches!(fit(table, *ty, bytes), Fit::Elements(_)) && nest::structured(table, *ty)
+    };
     let why = "element type of the container that allocates".to_string();
     let found = elements(images, frames).find(fits);
     let candidate =

@@ -318,8 +318,8 @@ pub(crate) fn covers(inside: f64, all: f64, late: f64) -> bool {
     inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
 }
 
-/// Others keep out, or, where they hold the lock together, do not come to take the line away: a section is over before
-/// the line gets anywhere.
+/// Others are kept out, or, where they hold the lock together, do not take the line away: a section is over before it
+/// gets anywhere.
 fn keeps_the_line(l: &TracedLock) -> bool {
     let lengths = || l.sections.iter().map(|(s, _)| s.vt1.saturating_sub(s.vt0));
     l.sections.iter().all(|s| s.0.shared == 0)
@@ -457,11 +457,12 @@ mod tests {
 
     #[test]
     fn of_a_large_table_what_was_not_traced_is_as_its_surroundings() {
-        let sections: Vec<_> = (0..5).map(|k| (0x1000 + 128 * k, k)).collect();
+        let of = |k: u64| {
+            let at = 0x1000 + 128 * k;
+            traced(0, 0x900, 100, vec![visit(at, READ, 0), visit(at, WRITE, 0)])
+        };
+        let locks: Vec<_> = (0..5).map(of).collect();
         let held = |outside: &[(usize, TracedLock)]| {
-            let of =
-                |(at, _): &(u64, u64)| traced(0, 0x900, 100, vec![visit(*at, READ, 0), visit(*at, WRITE, 0)]);
-            let locks: Vec<_> = sections.iter().map(of).collect();
             let held = HeldLocks::new(locks.iter(), outside.iter(), |_| true);
             let run =
                 |stores: u32| AccessRun { vt0: 0, vt1: 1, reads: [10; 8], writes: [stores; 8], rmws: [0; 8] };

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use gimli::{AttributeValue, DwTag, Endianity, Reader, Section, constants as dw};
-use tussle_model::Language;
+use tussle_model::{Language, is_fetched};
 
 use super::die::{Die, Value, is_aggregate};
 use super::files::Slice;
@@ -153,6 +153,7 @@ impl<'f> Context<'f> {
         }
         let folder = entry.directory(header).and_then(text).unwrap_or_default();
         let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        // Cargo builds each crate of others from its folder, so that `src/lib.rs` is anybody's.
         let of_crate = || unit.comp_dir.as_ref().and_then(|s| s.to_string().ok()).filter(|f| is_fetched(f));
         Some(match of_crate().filter(|_| !path.starts_with('/')) {
             Some(at) => format!("{at}/{path}"),
@@ -382,11 +383,6 @@ fn without_module(name: String) -> String {
     let mut parts = name.split('@');
     let first = parts.next().unwrap_or_default().to_string();
     parts.fold(first, |out, part| out + part.trim_start_matches(module))
-}
-
-/// A folder into which cargo puts crates of others. It builds each from there, so that `src/lib.rs` is anybody's.
-fn is_fetched(folder: &str) -> bool {
-    ["/registry/src/", "/git/checkouts/"].iter().any(|f| folder.contains(f))
 }
 
 #[cfg(test)]
