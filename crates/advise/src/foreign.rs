@@ -1,11 +1,12 @@
 //! What a library made: structs whose fields no source of the program moves. A program chooses what it puts into a
-//! library's generic struct, and may align that; it does not choose what the struct keeps beside it.
+//! library's generic struct, and may align that; it does not choose what the struct keeps beside it. Elements of a
+//! container are the program's where its own code uses them, whoever allocated them.
 
 use std::collections::HashSet;
 
 use tussle_contention::group::{FieldUse, Group};
 use tussle_evidence::tables::is_of_library;
-use tussle_evidence::{Evidence, Object};
+use tussle_evidence::{Evidence, Object, Touch};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::types::Language;
 use tussle_model::{Aggregate, Type, TypeId, TypeTable};
@@ -60,11 +61,38 @@ impl Side {
         let object = e.objects.get(field.object as usize);
         let ty = object.and_then(|o| o.ty);
         Side {
-            own: object.is_none_or(|o| !is_library_s(e, o)),
+            own: object.is_none_or(|o| !is_library_s(e, o)) || is_used_by_the_program(e, field),
             kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset)),
             ty,
             offset: field.offset,
         }
+    }
+}
+
+/// Code of the program's own touches these bytes at least as often as a library's does. What only passes on what its
+/// caller wants (atomics, loops over what is given) counts as its caller's.
+fn is_used_by_the_program(e: &Evidence, field: &FieldUse) -> bool {
+    let end = field.offset + field.size;
+    let meets = |t: &&Touch| {
+        t.object == field.object && t.offset < end && field.offset < t.offset + u64::from(t.size)
+    };
+    let (mut own, mut all) = (0, 0);
+    for touch in e.touches.iter().filter(meets) {
+        let Some(code) = e.code.get(touch.code as usize).filter(|c| !c.frames.is_empty()) else { continue };
+        let user = code.frames.iter().find(|f| !passes_on(&f.file));
+        all += touch.samples;
+        own += if user.is_none_or(|f| !is_of_library(&f.file)) { touch.samples } else { 0 };
+    }
+    own > 0 && 2 * own >= all
+}
+
+fn passes_on(file: &str) -> bool {
+    const HEADERS: [&str; 5] = ["atomic", "stl_algo", "stl_numeric", "ranges_algo", "stdatomic"];
+    const RUST: [&str; 6] = ["sync/atomic.rs", "cell.rs", "/slice/", "/iter/", "/mem/", "/ptr/"];
+    let (in_rust, name) = (file.contains("library/core/src/"), file.rsplit('/').next().unwrap_or(file));
+    match in_rust {
+        true => RUST.iter().any(|p| file.contains(p)) || file.contains("/intrinsics/"),
+        false => is_of_library(file) && HEADERS.iter().any(|h| name.starts_with(h)),
     }
 }
 
@@ -83,6 +111,7 @@ fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64) -> bool {
     let mut written: Option<&str> = None;
     for _ in 0..DEPTH_MAX {
         match table.get(id) {
+            Type::Aggregate(body) if is_room(body) => return false,
             Type::Array { elem, .. } => {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return false };
                 if let Some(written) = written {
@@ -148,6 +177,11 @@ pub(crate) fn is_own(a: &Aggregate) -> bool {
     a.decl.as_ref().is_none_or(|d| !is_of_library(&d.file))
 }
 
+/// The bytes in which C++ keeps what is made there later.
+fn is_room(a: &Aggregate) -> bool {
+    a.name.as_deref().is_some_and(|n| n.starts_with("__gnu_cxx::__aligned_"))
+}
+
 /// Tuples and wide pointers of Rust's, which nobody declares.
 fn is_the_compiler_s(a: &Aggregate) -> bool {
     let name = a.name.as_deref().unwrap_or_default();
@@ -162,6 +196,7 @@ fn parts(table: &TypeTable, ty: TypeId, a: u64, b: u64) -> bool {
     let mut written: Option<&str> = None;
     for depth in 0..DEPTH_MAX {
         match table.get(id) {
+            Type::Aggregate(body) if is_room(body) => return true,
             Type::Array { elem, .. } => {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return true };
                 if at[0] / size != at[1] / size {
@@ -210,9 +245,7 @@ fn is_put_in(table: &TypeTable, (holder, written): (&Aggregate, &str), at: u64) 
         match table.get(id) {
             Type::Aggregate(inner) => {
                 let name = inner.name.as_deref().unwrap_or_default();
-                // C++ keeps what is made later in bytes.
-                let buffer = name.starts_with("__gnu_cxx::__aligned_");
-                if (is_own(inner) && !is_the_compiler_s(inner)) || buffer || given.contains(&name) {
+                if (is_own(inner) && !is_the_compiler_s(inner)) || is_room(inner) || given.contains(&name) {
                     return true;
                 }
                 body = inner;

@@ -44,6 +44,7 @@ pub mod marks;
 pub mod mem;
 pub mod monitors;
 pub mod once;
+mod permits;
 #[allow(missing_docs)]
 pub mod pieces;
 pub mod polled;

@@ -111,7 +111,7 @@ pub unsafe fn exchanged(
         if from == to {
             return looked(t, enter, addr, from);
         }
-        waits::taken_or_given(t, addr, Some(from), to);
+        waits::taken_or_given(t, addr, Some((from, how)), to);
         latches::counted(t, addr, from, to);
         if waits::watched(addr)
             && let Some(t) = enter()

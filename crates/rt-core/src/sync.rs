@@ -7,7 +7,7 @@ use crate::standing::{self, By};
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
-use crate::{channels, detached, monitors, processes, record, sampling, sections};
+use crate::{channels, detached, monitors, permits, processes, record, sampling, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -430,11 +430,12 @@ pub fn unlocking(entered: &Entered, addr: u64) {
     }
 }
 
-/// Before waiting for a semaphore that is not free.
-pub fn sem_wait_begin(entered: &Entered, addr: u64) {
+/// Before waiting for a semaphore that is not free: what [`lock_contended`] says of it.
+pub fn sem_wait_begin(entered: &Entered, addr: u64) -> u64 {
     standing::waits_in_call(entered, addr);
     settle(entered);
     slot(entered, addr).c.fetch_add(1, AcqRel);
+    lock_contended(entered, addr)
 }
 
 /// Meaning of the ring's cells in slots of semaphores.
@@ -444,13 +445,14 @@ const LAST_POST: usize = 1;
 const TAKER: usize = 2;
 const SIGNAL: usize = 3;
 
-/// After having waited for a semaphore.
-pub fn sem_wait_end(entered: &Entered, addr: u64) {
+/// After having waited for a semaphore; `before` is what [`sem_wait_begin`] said.
+pub fn sem_wait_end(entered: &Entered, addr: u64, before: u64) {
     standing::goes_on(entered, addr);
     let s = slot(entered, addr);
     let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
     s.ring[TAKER].store(thread_number(entered), Relaxed);
     join(entered, s.ring[POSTED].load(Acquire));
+    permits::taken(entered, addr, Some(before));
 }
 
 /// A semaphore was taken without waiting. If it is a signal, what came before it did so in time as well.
@@ -460,6 +462,7 @@ pub fn sem_taken(entered: &Entered, addr: u64) {
     if s.ring[SIGNAL].load(Relaxed) != 0 {
         join(entered, s.ring[POSTED].load(Acquire));
     }
+    permits::taken(entered, addr, None);
 }
 
 /// What tells the calling thread from all others of all processes; never 0.
@@ -471,6 +474,7 @@ pub(crate) fn thread_number(entered: &Entered) -> u64 {
 
 /// Before posting a semaphore.
 pub fn sem_post(entered: &Entered, addr: u64) {
+    permits::given(entered, addr);
     // SAFETY: the state is the calling thread's; what waiters share are the slot's atomics.
     unsafe {
         let t = entered.live();

@@ -254,6 +254,7 @@ unsafe fn has_seen_nothing(t: *mut Live) {
     // SAFETY: the caller's promise.
     unsafe {
         (*t).looks.iter_mut().for_each(|look| look.addr = 0);
+        (*t).takes.iter_mut().for_each(|take| take.word = 0);
         (*t).guard = Guard::NONE;
         ((*t).looked, (*t).took, (*t).counted, (*t).told, (*t).tried) = (0, 0, 0, 0, 0);
         ((*t).slept_with, (*t).came.word) = (0, 0);

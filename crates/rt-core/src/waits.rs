@@ -95,7 +95,7 @@ pub fn tell(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
     // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
-        if from == Some(0) || brings_back(t, addr, to) || !may_tell(t, addr) {
+        if from == Some(0) || brings_back(t, addr, from.is_some(), to) || !may_tell(t, addr) {
             return;
         }
         let vt = sync::new_run(entered);
@@ -149,37 +149,68 @@ pub unsafe fn look(t: *mut Live, addr: u64, value: u64) -> bool {
 /// # Safety
 /// As for [`look`].
 #[inline(always)]
-pub unsafe fn taken_or_given(t: *mut Live, addr: u64, from: Option<u64>, to: u64) {
+pub unsafe fn taken_or_given(t: *mut Live, addr: u64, from: Option<(u64, How)>, to: u64) {
     // SAFETY: the thread's own cell.
     unsafe {
         if crate::arena::forked() {
             return;
         }
-        if brings_back(t, addr, to) {
+        if brings_back(t, addr, from.is_some(), to) {
             watch(addr);
-        } else if let Some(from) = from {
-            ((*t).took, (*t).took_from, (*t).took_vt) = (addr, from, now(t));
+        } else if let Some((from, how)) = from {
+            let take = take_of(t, addr).unwrap_or_else(|| {
+                (*t).last_take = ((*t).last_take + 1) % TAKES as u64;
+                (&raw mut (*t).takes[0]).add((*t).last_take as usize)
+            });
+            (*t).took = addr;
+            let empties = (how == How::Sets && to == 0) as u64;
+            *take = Take { word: addr, from, empties, vt: now(t) };
         }
     }
 }
 
-/// The word becomes again what it was before the thread changed it.
+/// The word becomes again what it was before the thread changed it. Who set it to 0, whatever was there, and takes it
+/// from there with an instruction that reads it, too (`at_once`), had given it back: code that is not instrumented took
+/// it then.
 ///
 /// # Safety
 /// As for [`look`].
 #[inline(always)]
-pub unsafe fn brings_back(t: *mut Live, addr: u64, to: u64) -> bool {
+pub unsafe fn brings_back(t: *mut Live, addr: u64, at_once: bool, to: u64) -> bool {
     // SAFETY: the thread's own cells.
-    unsafe { (*t).took == addr && (*t).took_from == to }
+    unsafe { take_of(t, addr).is_some_and(|take| (*take).from == to && !(at_once && (*take).empties != 0)) }
+}
+
+/// What the thread keeps of its change of a word, if it is one of the last few.
+///
+/// # Safety
+/// As for [`look`].
+#[inline(always)]
+unsafe fn take_of(t: *mut Live, addr: u64) -> Option<*mut Take> {
+    // SAFETY: the thread's own cells, below their number.
+    unsafe {
+        let at = |k: usize| (&raw mut (*t).takes[0]).add(k % TAKES);
+        let last = (*t).last_take as usize;
+        (0..TAKES).map(|k| at(last + TAKES - k)).find(|take| (**take).word == addr)
+    }
+}
+
+/// When the thread changed the word.
+///
+/// # Safety
+/// As for [`look`].
+unsafe fn take_vt(t: *mut Live, addr: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { take_of(t, addr).map_or(now(t), |take| (*take).vt) }
 }
 
 /// The same, for a word that nobody is known to have taken or given.
 ///
 /// # Safety
 /// As for [`look`].
-unsafe fn first_back(t: *mut Live, s: &'static Slot, addr: u64, to: u64) -> bool {
+unsafe fn first_back(t: *mut Live, s: &'static Slot, addr: u64, at_once: bool, to: u64) -> bool {
     // SAFETY: the caller's promise.
-    let back = unsafe { brings_back(t, addr, to) };
+    let back = unsafe { brings_back(t, addr, at_once, to) };
     back && holder(s).load(Relaxed) == 0 && releases(s).load(Relaxed) == 0
 }
 
@@ -375,15 +406,15 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         (*l).addr = addr;
         (*l).value = to;
         (*l).again = STORED;
-        if first_back(t, s, addr, to) {
+        if first_back(t, s, addr, from.is_some(), to) {
             s.free.store(to, Relaxed);
             ring(s, TAKEN_TO).store(from.unwrap_or(0), Relaxed);
-            early::ends(entered, s, addr, (*t).took_vt);
+            early::ends(entered, s, addr, take_vt(t, addr));
         }
         latches::changing(entered, s, from, to);
         let gives = is_free(s, to);
-        let gives_back =
-            brings_back(t, addr, to) || (gives && holder(s).load(Relaxed) == thread_number(entered));
+        let gives_back = brings_back(t, addr, from.is_some(), to)
+            || (gives && holder(s).load(Relaxed) == thread_number(entered));
         if readers::step(s) != 0 && from.is_none() && gives && readers::came_as_one(s) {
             readers::are_not_counted(s);
         }
@@ -500,7 +531,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         return;
     }
     // SAFETY: the state is the calling thread's, which is inside the recorder.
-    let back = unsafe { first_back(entered.live(), s, addr, to) };
+    let back = unsafe { first_back(entered.live(), s, addr, true, to) };
     if back {
         // It may have been too early for [`changing`], when nobody watched the word.
         s.free.store(to, Relaxed);
@@ -622,7 +653,7 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
         }
     } else {
         // SAFETY: the caller is inside the recorder: the thread's structures are its own.
-        early::ends(entered, s, addr, unsafe { (*entered.live()).took_vt });
+        early::ends(entered, s, addr, unsafe { take_vt(entered.live(), addr) });
     }
     ring(s, HOLDER).store(0, Relaxed);
     ring(s, RELEASES).fetch_add(1, Relaxed);
@@ -631,21 +662,27 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
 /// One thread took a word and another one brings it back: the last one of several readers, or who takes what was posted
 /// to a semaphore, after the work of who posted it. Then what was held to be taken may be free: a semaphore of one is a
 /// lock. More often, without readers ever seen together, it is no lock. But a lock may be handed over now and then to
-/// who waits for it, so that nobody waits for ever.
+/// who waits for it, so that nobody waits for ever; the first time early, where the word shows that somebody waits.
 fn given_by_another(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
     const READERS_UNSEEN_MAX: u64 = 2;
     const OWN_RELEASES_MIN: u64 = 16;
+    const HANDED_EARLY_MAX: u64 = 4;
     holder(s).store(0, Relaxed);
     // SAFETY: the state is the calling thread's, which is inside the recorder.
-    let took = unsafe { brings_back(entered.live(), addr, s.free.load(Relaxed)) };
+    let took = unsafe { brings_back(entered.live(), addr, from.is_some(), s.free.load(Relaxed)) };
     // It took the word itself, before anybody knew what it is when it is free.
     let early = took && from.is_none() && releases(s).load(Relaxed) == 0;
     if readers::step(s) != 0 || early {
         return;
     }
-    if is_plain_lock(s) && releases(s).load(Relaxed) >= OWN_RELEASES_MIN * (s.c.load(Relaxed) + 1) {
+    let (own, handed) = (releases(s).load(Relaxed), s.c.load(Relaxed));
+    if is_plain_lock(s) && own >= OWN_RELEASES_MIN * (handed + 1) {
         s.c.fetch_add(1, Relaxed);
         return sections::missed(entered, addr, false);
+    }
+    if s.free.load(Relaxed) == 0 && s.marks.load(Relaxed) != 0 && own != 0 && handed < HANDED_EARLY_MAX {
+        s.c.fetch_add(1, Relaxed);
+        return;
     }
     let taken_to = taken_to(s);
     let as_taken = from.is_some_and(|from| unmarked(s, from) == unmarked(s, taken_to));

@@ -387,10 +387,10 @@ pub struct Live {
     pub looks: [Look; LOOKS],
     /// The one that it looked at last; 0 if none.
     pub looked: u64,
-    /// The one that it changed last with one instruction, 0 if none, from what, and when.
+    /// The one that it changed last with one instruction, 0 if none; the last few, and which of these came last.
     pub took: u64,
-    pub took_from: u64,
-    pub took_vt: u64,
+    pub takes: [Take; TAKES],
+    pub last_take: u64,
     /// How it came in to a word, see `readers`.
     pub came: Came,
     /// The lock that it seemed to have when it went to sleep for something else, 0 if none, see `sleepers`.

@@ -44,6 +44,19 @@ pub struct Look {
     pub again: u64,
 }
 
+/// Words per thread that it changed last: under a lock it counts references, say, before it gives the lock back.
+pub const TAKES: usize = 4;
+
+/// A word that a thread changed with one instruction, 0 if none: from what, and when.
+#[repr(C)]
+pub struct Take {
+    pub word: u64,
+    pub from: u64,
+    /// 1: it was set to 0, whatever was there.
+    pub empties: u64,
+    pub vt: u64,
+}
+
 /// A word to which a thread added when it compared and exchanged, 0 if none: what was found there, and what was left.
 #[repr(C)]
 pub struct Came {

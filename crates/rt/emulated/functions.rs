@@ -235,7 +235,7 @@ fn begun(entered: &Entered, me: &mut Cpu, p: &mut Pending) -> bool {
             return false;
         }
         GO_RUN => {
-            sync::sem_wait_end(entered, a);
+            sync::sem_wait_end(entered, a, 0);
             return false;
         }
         _ => {}
@@ -266,8 +266,7 @@ fn begins_once(entered: &Entered, p: &mut Pending) -> bool {
 /// The thread waits for a semaphore that is not free.
 fn awaits_post(entered: &Entered, p: &mut Pending) {
     if p.before.is_none() {
-        sync::sem_wait_begin(entered, p.args[0]);
-        p.before = Some(0);
+        p.before = Some(sync::sem_wait_begin(entered, p.args[0]));
     }
 }
 
@@ -377,8 +376,10 @@ fn ended_with(entered: &Entered, p: &Pending, result: u32) {
         ONCE => once::passes(entered, a),
         GUARD_ACQUIRE if result == 0 => once::passes(entered, a),
         GUARD_ACQUIRE => once::begins(entered, a),
-        SEM_WAIT if p.before.is_some() && result == 0 => sync::sem_wait_end(entered, a),
-        SEM_WAIT | SEM_TRY if result == 0 => sync::sem_taken(entered, a),
+        SEM_WAIT | SEM_TRY if result == 0 => match p.before {
+            Some(before) => sync::sem_wait_end(entered, a, before),
+            None => sync::sem_taken(entered, a),
+        },
         JOIN if result == 0 => {
             // glibc's descriptor of a thread holds the word that the system clears.
             const DESCRIPTOR_BYTES: u64 = 4096;

@@ -79,7 +79,7 @@ pub fn stored(cpu: u32, addr: u64, n: u64, pc: u64) {
             to = value(addr, n);
         }
         // Another one has taken meanwhile what this thread gives back, and may have given it back, too.
-        let superseded = value(addr, n) != to || waits::brings_back(live(cpu), addr, to);
+        let superseded = value(addr, n) != to || waits::brings_back(live(cpu), addr, false, to);
         let late = superseded && seems_held(cpu, addr, to);
         if !late && matters(cpu, addr) {
             polled::changing(|| enter(cpu), addr, (None, to));

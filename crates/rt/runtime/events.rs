@@ -235,10 +235,10 @@ pub mod sync {
         settle() -> u64 = 0;
         /// Brings the calling thread's clock to `vt` if it is behind.
         join(vt: u64);
-        /// Before waiting for a semaphore that is not free.
-        sem_wait_begin(addr: u64);
+        /// Before waiting for a semaphore that is not free: what is to be told to [`sem_wait_end`].
+        sem_wait_begin(addr: u64) -> u64 = 0;
         /// After having waited for a semaphore.
-        sem_wait_end(addr: u64);
+        sem_wait_end(addr: u64, before: u64);
         /// A semaphore was taken without waiting.
         sem_taken(addr: u64);
         /// Before posting a semaphore.

@@ -599,10 +599,10 @@ unsafe fn sem_wait(wanted: &Next, s: P, pc: u64, wait: impl Fn() -> c_int) -> c_
             return r;
         }
         *__errno_location() = errno;
-        sync::sem_wait_begin(s as u64);
+        let before = sync::sem_wait_begin(s as u64);
         let r = wait();
         if r == 0 {
-            sync::sem_wait_end(s as u64);
+            sync::sem_wait_end(s as u64, before);
         }
         r
     }

@@ -23,7 +23,7 @@ const SAMPLE_ERRORS_MAX: f64 = 3.0;
 
 /// Accesses that are over before a line gets from one core to another: that takes 50 to 100 ns (two threads that hand
 /// one to and fro on Intel's and AMD's servers), and a core that has its lines makes one access per nanosecond or more.
-/// Less than that, as a section that is longer may be hit.
+/// Less than that, as what comes later may be hit.
 const TRANSFER: u64 = 32;
 
 /// Bytes before and behind a line that are its surroundings, and lines of them in which a thread must have been traced
@@ -110,10 +110,8 @@ impl HeldLocks {
                 out.mutexes.is_word(l.lock.addr);
             }
             let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
-            if keeps_the_line(l) {
-                let first = l.sections.iter().map(|s| s.0.vt0).min().unwrap_or(0);
-                out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64, first);
-            }
+            let first = l.sections.iter().map(|s| s.0.vt0).min().unwrap_or(0);
+            out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64, first);
             out.cuts(*thread, l, weight);
             for (section, visits) in &l.sections {
                 let first = out.first.entry(l.lock.addr).or_insert(section.vt0);
@@ -204,8 +202,10 @@ impl HeldLocks {
         // Readers hold a lock together: it keeps nobody from what they store.
         let stored: HashSet<u64> =
             visits.iter().filter(|v| [WRITE, RMW].contains(&((v.what >> 56) as u32))).map(address).collect();
+        let mut so_far = 0_u64;
         for (k, v) in visits.iter().enumerate() {
             let (addr, kind) = (address(v), (v.what >> 56) as u32);
+            so_far = so_far.saturating_add(v.gap).saturating_add(1);
             match kind {
                 TAKEN | TAKEN_SHARED => {
                     inner.push((addr, kind == TAKEN_SHARED));
@@ -216,9 +216,12 @@ impl HeldLocks {
                 _ if kept(addr & !(LINE - 1)) => {
                     // What follows a visit without being one of its own repeats it.
                     let repeats = visits.get(k + 1).map_or(0, |next| next.gap);
-                    let n = (1 + repeats) as f64 * longer * weight;
                     let all = inner.iter().copied().chain([(outermost, section.shared != 0)]);
-                    for (lock, _) in all.filter(|(_, shared)| !shared || !stored.contains(&addr)) {
+                    for (lock, shared) in all.filter(|(_, shared)| !shared || !stored.contains(&addr)) {
+                        let n = match shared && lock & !(LINE - 1) == addr & !(LINE - 1) {
+                            true => beside_its_word(section, so_far, repeats),
+                            false => (1 + repeats) as f64 * longer,
+                        } * weight;
                         let first = seen.insert((lock, addr, false));
                         let stores = kind != READ && seen.insert((lock, addr, true));
                         let u = self.place(addr).entry(lock).or_default().entry(thread).or_default();
@@ -318,12 +321,15 @@ pub(crate) fn covers(inside: f64, all: f64, late: f64) -> bool {
     inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
 }
 
-/// Others are kept out, or, where they hold the lock together, do not take the line away: a section is over before it
-/// gets anywhere.
-fn keeps_the_line(l: &TracedLock) -> bool {
-    let lengths = || l.sections.iter().map(|(s, _)| s.vt1.saturating_sub(s.vt0));
-    l.sections.iter().all(|s| s.0.shared == 0)
-        || lengths().sum::<u64>() <= TRANSFER * lengths().count() as u64
+/// Accesses of a visit and its repeats, the first of which is the `nth` of its section, that come so soon behind the
+/// taking of a lock, or before it is given back, that one transfer brings them and its word. In between others who hold
+/// it, too, may take the line away.
+fn beside_its_word(section: &Section, nth: u64, repeats: u64) -> f64 {
+    let length = section.vt1.saturating_sub(section.vt0);
+    let last = nth.saturating_add(repeats);
+    let behind = last.min(TRANSFER).saturating_add(1).saturating_sub(nth);
+    let rest = (last + 1).saturating_sub(nth.max(TRANSFER + 1)).min((last + TRANSFER).saturating_sub(length));
+    (behind + if section.cut == 0 { rest } else { 0 }) as f64
 }
 
 /// How much longer a section was than what was seen of it.
@@ -474,6 +480,35 @@ mod tests {
         assert_eq!(held(&[]), [Some((0x900, 1.0, 0.5, 0.5)), Some((0x900, 1.0, 0.5, 0.0)), None]);
         let outside = [traced(0, NO_LOCK, 1, vec![visit(0x1070, READ, 0)])];
         assert_eq!(held(&outside), [None; 3], "met outside of the lock, nearby");
+    }
+
+    #[test]
+    fn what_readers_read_beside_their_word_comes_with_it_if_it_is_read_at_once() {
+        let share = |gap: u64, length: u64| {
+            let (thread, mut l) = traced(0, 0x40, 100, vec![visit(0x48, READ, gap)]);
+            (l.sections[0].0.shared, l.sections[0].0.vt1) = (1, length);
+            let held = HeldLocks::new([(thread, l)].iter(), [].iter(), |_| true);
+            held.of(0x40, (8, 16), 0, |_| 100.0).map(|s| s.share)
+        };
+        assert_eq!([share(3, 1000), share(990, 1000)], [Some(1.0); 2], "just behind, just before");
+        assert_eq!(share(500, 1000), None, "other readers may have taken the line meanwhile");
+        let (run, section) = (
+            |nth, repeats| (nth, repeats),
+            |length| {
+                // SAFETY: plain numbers, for which zeros are values.
+                let mut section: Section = unsafe { std::mem::zeroed() };
+                section.vt1 = length;
+                section
+            },
+        );
+        for ((nth, repeats), length, near) in [
+            (run(1, 0), 1000, 1.0),
+            (run(1, 99), 1000, 32.0),
+            (run(1, 999), 1000, 64.0),
+            (run(1, 39), 40, 40.0),
+        ] {
+            assert_eq!(beside_its_word(&section(length), nth, repeats), near, "{nth} {repeats} of {length}");
+        }
     }
 
     #[test]

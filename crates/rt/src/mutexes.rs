@@ -16,7 +16,8 @@ const ALIGN: u64 = 8;
 const OWNER: u64 = 8;
 const END: u64 = 16;
 
-/// Of each word, taking it is one access and giving it back another one.
+/// Of each word, taking it is one access and giving it back another one. Who compares and exchanges has read it just
+/// before: one read for each time, not those of who polls.
 const PER_SECTION: f64 = 2.0;
 /// What the words have must be at least this share of what so many sections do to them: sections are sampled.
 const SEEN_MIN: f64 = 0.8;
@@ -64,10 +65,11 @@ impl Mutexes {
             let expected = if self.words.contains(&lock) { 0.0 } else { expected(taken) };
             is_one(lock, line, expected, runs).then_some(())?;
             (own || has_owner(lock, line, taken, runs)).then_some(())?;
-            let since = |from| accesses_of(runs, ((lo, hi), kinds), from);
-            let (all, late) = (since(0), since(self.first.get(&lock).copied().unwrap_or(0)));
+            let since = |kinds, from| accesses_of(runs, ((lo, hi), kinds), from);
+            let (all, late) = (since(kinds, 0), since(kinds, self.first.get(&lock).copied().unwrap_or(0)));
+            let reads = if kinds.reads { since(Kinds { reads: true, stores: false }, 0) } else { 0.0 };
             let words = ((hi - 1) / 8 - lo / 8 + 1) as f64;
-            let inside = words * PER_SECTION * taken;
+            let inside = words * PER_SECTION * taken + reads.min(words * taken);
             let share = if covers(inside, all, late) { 1.0 } else { inside / all };
             let sections = (taken / (share * all)).min(1.0);
             Some(Share { lock, share, sections, storing: sections })
@@ -110,6 +112,13 @@ mod tests {
         let mut mutexes = Mutexes::default();
         mutexes.add(3, 0x40, 100.0, 0);
         mutexes.share(0x40, (range, Kinds::ALL), 3, &[r]).map(|s| s.share)
+    }
+
+    #[test]
+    fn who_looks_before_it_takes_a_lock_is_told_from_who_polls() {
+        let reads = |n: u32| AccessRun { reads: [n, 0, 0, 0, 0, 0, 0, 0], ..run(200, 0, 200) };
+        assert_eq!(share(reads(100), (0, 4)), Some(1.0));
+        assert_eq!(share(reads(600), (0, 4)), Some(300.0 / 800.0));
     }
 
     #[test]

@@ -1,0 +1,50 @@
+// Numbers in a container of the library's, which the program's own code counts up in place, each thread its own. The
+// library allocated them, the program chose what they are. FIXED: each is as large as a line.
+// VECTOR, DEQUE, LIST, ARRAY, ATOMIC: which container.
+#include "common.h"
+#include <array>
+#include <atomic>
+#include <deque>
+#include <list>
+#include <memory>
+#include <vector>
+#define TIMES 50000
+#ifdef FIXED
+template<typename T> struct alignas(64) apart {
+	T n;
+};
+#define NUMBER(T) apart<T>
+#define OF(x) (x).n
+#else
+#define NUMBER(T) T
+#define OF(x) (x)
+#endif
+#ifdef VECTOR
+static std::vector<NUMBER(long)> counts(8);
+#elif defined(DEQUE)
+static std::deque<NUMBER(long)> counts(8);
+#elif defined(LIST)
+static std::list<NUMBER(long)> counts(8);
+#elif defined(ATOMIC)
+static std::vector<NUMBER(std::atomic<long>)> counts(8);
+#else
+static auto shared = std::make_shared<std::array<NUMBER(long), 8>>();
+static auto &counts = *shared;
+#endif
+static void *work(void *arg)
+{
+	auto mine = counts.begin();
+	std::advance(mine, (long)arg % 8);
+	for (long i = 0; i < TIMES; i++) {
+		OF(*mine) += i & 3;
+		__asm__ volatile("" ::: "memory");
+	}
+	return nullptr;
+}
+int main(int argc, char **argv)
+{
+	arguments(argc, argv);
+	run_threads(work);
+	truth("stores", (long)TIMES * threads);
+	return 0;
+}
