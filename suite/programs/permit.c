@@ -31,6 +31,10 @@ int main(int argc, char **argv)
 	sem_init(&permits, 0, 1);
 #endif
 	run_threads(work);
+#ifdef TWO
+	truth("stores", (long)TURNS * COUNTS * threads);
+#else
 	truth("handoffs", (long)TURNS * threads);
+#endif
 	return 0;
 }

@@ -171,6 +171,11 @@ impl Advice {
         self.size_after as i64 - self.size_before as i64
     }
 
+    /// What it changes by name: a type, or variables.
+    pub fn changed(&self) -> &[String] {
+        if self.variables.is_empty() { std::slice::from_ref(&self.type_name) } else { &self.variables }
+    }
+
     /// The costly part is hidden at the recorded addresses.
     pub fn is_latent(&self) -> bool {
         self.gain() >= 1.0 && self.gain_observed() < GAIN_MIN.min(0.05 * self.gain())

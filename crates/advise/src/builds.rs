@@ -90,4 +90,11 @@ impl Layout for Mapped<'_> {
             None => Ok(1),
         }
     }
+
+    fn raised_align(&self, ty: TypeId) -> Result<u64, RelayoutError> {
+        match self.twin(ty).other {
+            Some(other) => self.relayout.raised_align(other),
+            None => Ok(1),
+        }
+    }
 }

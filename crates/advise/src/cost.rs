@@ -20,6 +20,10 @@ pub trait Layout {
     fn size(&self, ty: TypeId) -> Result<Option<u64>, RelayoutError>;
     /// Alignment of `ty` in bytes.
     fn align(&self, ty: TypeId) -> Result<u64, RelayoutError>;
+    /// The same where the layout raises it, so that allocations are changed with it; else 1.
+    fn raised_align(&self, ty: TypeId) -> Result<u64, RelayoutError> {
+        self.align(ty)
+    }
     /// Bytes of the blocks in which the heap gives objects of `ty`, where the layout says so.
     fn heap_block(&self, _ty: TypeId) -> Option<u64> {
         None
@@ -65,6 +69,10 @@ impl Layout for Relayout<'_> {
 
     fn align(&self, ty: TypeId) -> Result<u64, RelayoutError> {
         Relayout::align(self, ty)
+    }
+
+    fn raised_align(&self, ty: TypeId) -> Result<u64, RelayoutError> {
+        Relayout::raised_align(self, ty)
     }
 
     fn heap_block(&self, ty: TypeId) -> Option<u64> {
@@ -314,10 +322,10 @@ impl Scene<'_> {
         let given = o.align.max(1).next_power_of_two().min(1 << 20);
         let given = given.max(heap_block(o, layout).unwrap_or(1));
         let given = given.max(layout.variable(o).map_or(1, |v| v.align));
-        match o.ty {
-            Some(ty) if honours_alignment(o, self.language(ty)) => Ok(given.max(layout.align(ty)?)),
-            _ => Ok(given),
-        }
+        let Some(ty) = o.ty.filter(|ty| honours_alignment(o, self.language(*ty))) else { return Ok(given) };
+        // C's `malloc` knows nothing of what the type has asked for all along.
+        let by_c = from_c_heap(o) && self.language(ty) != Language::Rust;
+        Ok(given.max(if by_c { layout.raised_align(ty)? } else { layout.align(ty)? }))
     }
 
     fn language(&self, ty: TypeId) -> Language {

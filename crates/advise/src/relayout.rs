@@ -132,6 +132,12 @@ impl<'a> Relayout<'a> {
         }
     }
 
+    /// The same where it is more than before, else 1.
+    pub(crate) fn raised_align(&self, id: TypeId) -> Result<u64, RelayoutError> {
+        let (new, before) = (self.align(id)?, self.shapes.align(id)?);
+        Ok(if new > before { new } else { 1 })
+    }
+
     /// Bytes of the blocks in which the heap gives objects of type `id`, where the change says so.
     pub fn heap_block(&self, id: TypeId) -> Option<u64> {
         let table = self.table();

@@ -41,7 +41,7 @@ pub struct LineCost {
     pub now: Transfers,
     /// With every byte range on a line of its own.
     pub apart: f64,
-    /// The part of `apart` that is the costliest byte range's.
+    /// The part of `apart` for which threads fight at one byte range, or at several one by one.
     pub main: f64,
 }
 
@@ -117,21 +117,22 @@ pub(crate) fn line_cost_of(line: &Spans, pieces: &[Piece], window_vt: u64) -> Li
         // One transfer brings everything that is wanted; apart it would take one for each range.
         return LineCost { apart: now.total(), main: 0.0, ..cost };
     }
-    (cost.apart, cost.main) = match is_alone(pieces, &each) {
-        true => (now.total(), now.total()),
-        false => left(&each, window_vt),
+    let mut left = match is_alone(pieces, &each) {
+        true => Left::default().with(&each[0], now.total()),
+        false => Left::of(&each, window_vt),
     };
     // What one instruction accesses at once would move twice if its bytes lay on two lines: it may stay together.
     let outside = between_accesses(pieces, &borders);
     let whole = if outside.len() < borders.len() { ranges(pieces, &outside) } else { Vec::new() };
     if (1..each.len()).contains(&whole.len()) {
-        let whole = left(&whole, window_vt);
-        if whole.0 < cost.apart {
-            (cost.apart, cost.main) = whole;
+        let whole = Left::of(&whole, window_vt);
+        if whole.apart < left.apart {
+            left = whole;
         }
     }
     // Random order may favour a crowd by a crumb; nobody is better off apart by costing more.
-    cost.apart = cost.apart.min(now.total());
+    cost.apart = left.apart.min(now.total());
+    cost.main = cost.apart * left.main_share(now.total());
     cost
 }
 
@@ -141,11 +142,43 @@ fn is_alone(pieces: &[Piece], ranges: &[Vec<Piece>]) -> bool {
     all.len() == pieces.len() && could_move(all) && pieces.iter().all(|p| p.part == pieces[0].part)
 }
 
-/// The transfers of ranges that lie on a line each: of all, and of the costliest.
-fn left(ranges: &[Vec<Piece>], window_vt: u64) -> (f64, f64) {
-    let alone = ranges.iter().filter(|r| could_move(r)).map(|r| transfers(r, window_vt).total());
-    alone.fold((0.0, 0.0), |(sum, main), alone| (sum + alone, f64::max(main, alone)))
+/// Words apart that cost up to this times what they cost together are fought for one by one: nothing is gained by
+/// bringing several at once.
+const ONE_BY_ONE_MAX: f64 = 1.5;
+
+/// The transfers of ranges that lie on a line each.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    /// Of all.
+    apart: f64,
+    /// Of all, if each word that is used at once with others lay by itself; and of the costliest of them.
+    words: f64,
+    main: f64,
 }
+
+impl Left {
+    fn of(ranges: &[Vec<Piece>], window_vt: u64) -> Left {
+        let moved = ranges.iter().filter(|r| could_move(r));
+        moved.fold(Left::default(), |left, r| left.with(r, transfers(r, window_vt).total()))
+    }
+
+    fn with(self, range: &[Piece], alone: f64) -> Left {
+        let bytes = range.iter().map(|p| p.size).max().unwrap_or(0);
+        let accesses: f64 = range.iter().map(Piece::accesses).sum();
+        // A lock is one word, whatever else a library keeps beside it.
+        let by_atomics = range.iter().any(|p| p.rmws > 0.0);
+        let words = if by_atomics { 1.0 } else { f64::from(bytes / WORD_BYTES).max(1.0) };
+        let at_once = (accesses / alone.max(1.0)).clamp(1.0, words);
+        Left { apart: self.apart + alone, words: self.words + alone * at_once, main: self.main.max(alone) }
+    }
+
+    /// Which part of it is fought for at one word, or at several one by one.
+    fn main_share(self, together: f64) -> f64 {
+        if self.words <= ONE_BY_ONE_MAX * together { 1.0 } else { self.main / self.words }
+    }
+}
+
+const WORD_BYTES: u32 = 8;
 
 /// Several actors, and a store: nothing moves otherwise.
 fn could_move(pieces: &[Piece]) -> bool {

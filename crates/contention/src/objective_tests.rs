@@ -133,3 +133,20 @@ fn a_load_of_a_word_is_not_parted_from_the_half_that_others_store_to() {
     let cost = line_cost(&pieces, WINDOW);
     assert!(cost.total() > 1e5 && cost.removable_share() < 0.01, "{cost:?}");
 }
+
+#[test]
+fn words_that_come_together_are_told_from_words_fought_for_one_by_one() {
+    // A message of seven words, handed over a thousand times; as many counters, of which each visit takes one.
+    let words = |accesses: f64| [Piece { size: 56, ..piece(1, 8, accesses / 2.0, accesses / 2.0) }];
+    let next = [piece(1, 0, 1e3, 1e3)];
+    let share = |accesses: f64, next: &[Piece]| {
+        let left = Left::default().with(&words(accesses), 1e3);
+        let left = if next.is_empty() { left } else { left.with(next, 1e3) };
+        left.main_share(1e3)
+    };
+    assert_eq!(share(14e3, &[]), 1.0 / 7.0);
+    assert_eq!(share(14e3, &next), 1.0 / 8.0);
+    assert_eq!(share(1e3, &[]), 1.0, "one by one");
+    let lock = [Piece { size: 48, rmws: 1e3, ..piece(1, 0, 4e3, 4e3) }];
+    assert_eq!(Left::default().with(&lock, 1e3).main_share(1e3), 1.0, "a lock of a library's is one word");
+}

@@ -108,8 +108,11 @@ pub unsafe fn exchanged(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        if from == to {
-            return looked(t, enter, addr, from);
+        match from == to {
+            // Who adds 0 works on; who looks whether something has changed would read.
+            true if how == How::Counts => return,
+            true => return looked(t, enter, addr, from),
+            false => {}
         }
         waits::taken_or_given(t, addr, Some((from, how)), to);
         latches::counted(t, addr, from, to);

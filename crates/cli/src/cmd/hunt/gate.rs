@@ -244,7 +244,7 @@ impl Hunt<'_> {
         let patched = self.patch(dir, &advice, built)?;
         self.build_patched(built, &patched)?;
         let latent = advice.is_latent();
-        let was = cost_of(before, &advice.type_name, latent);
+        let was = cost_of(before, advice.changed(), latent);
         // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
         let promised = if latent { was } else { advice.gain_observed().max(0.0) };
         let mut trials = Trials { before, known, advice: &advice, was, promised, unlike: 0 };
@@ -263,7 +263,7 @@ impl Hunt<'_> {
             before: was,
             after: seen.cost,
             by_pairs: seen.by_pairs,
-            left_by_line: left_by_line(&evidence, &advice.type_name),
+            left_by_line: left_by_line(&evidence, advice.changed()),
             promised,
             patched,
             advice,
@@ -311,16 +311,16 @@ impl Trials<'_> {
     /// # Errors
     /// It does not survive, or nothing can be said.
     fn survived(&mut self, e: &Evidence) -> anyhow::Result<Option<Survived>> {
-        let name = &self.advice.type_name;
-        let cost = cost_of(e, name, self.advice.is_latent());
+        let names = self.advice.changed();
+        let cost = cost_of(e, names, self.advice.is_latent());
         let (left, beside) = split(cases(e));
         let Err(why) = survives(self.advice, (self.was, cost, self.promised), &left, self.known, e) else {
             return Ok(Some(Survived { cost, left, beside, by_pairs: false }));
         };
         // What a case beside the patched type grew by is the patch's doing, or that of threads that poll there.
         let beside_it = left.iter().filter(|c| is_new(was_of(self.known, c), c.cost, self.was - cost));
-        let names = std::iter::once(name).chain(beside_it.map(|c| &c.root));
-        let mut accesses = names.map(|n| (accesses_to(self.before, n), accesses_to(e, n)));
+        let all = names.iter().chain(beside_it.map(|c| &c.root));
+        let mut accesses = all.map(|n| (accesses_to(self.before, n), accesses_to(e, n)));
         let Some((a, b)) = accesses.find(|(a, b)| a.max(*b) > ALIKE_MAX * a.min(*b)) else { return Err(why) };
         self.unlike += 1;
         if self.unlike < RECORDINGS_MAX {
@@ -340,11 +340,10 @@ impl Trials<'_> {
     /// The fields that the patch parts cost each other enough before it, and nothing is new: what the type costs
     /// without that. What stays on one line is compared with nothing.
     fn by_what_it_parts(&self, e: &Evidence, left: &[Case]) -> Option<f64> {
-        let name = &self.advice.type_name;
         if self.advice.is_latent() {
             return None;
         }
-        let Parted { saved, were } = parted::parted(self.before, e, name);
+        let Parted { saved, were } = parted::parted(self.before, e, self.advice.changed());
         let cost = (self.was - saved).max(0.0);
         let others: Vec<Case> = left.iter().filter(|c| !were.contains(&c.title)).cloned().collect();
         survives(self.advice, (self.was, cost, self.promised), &others, self.known, e).ok().map(|()| cost)
@@ -425,7 +424,7 @@ fn title(a: &Advice) -> String {
 
 /// The cost of the costliest open case whose type a proposal changes: a latent one where it is hidden.
 fn aims_at<'c>(e: &Evidence, advice: &Advice, open: impl Iterator<Item = &'c Case>) -> Option<f64> {
-    let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &advice.type_name));
+    let of = |c: &&Case| c.objects.iter().any(|o| is_one_of(e, *o, advice.changed()));
     open.filter(|c| c.latent == advice.is_latent()).filter(of).map(|c| c.cost).max_by(f64::total_cmp)
 }
 
@@ -439,7 +438,7 @@ fn survives(
     e: &Evidence,
 ) -> anyhow::Result<()> {
     let saved = was - now;
-    let of = |c: &&Case| c.objects.iter().any(|o| holds(e, *o, &advice.type_name));
+    let of = |c: &&Case| c.objects.iter().any(|o| is_one_of(e, *o, advice.changed()));
     if advice.is_latent() && after.iter().filter(of).any(|c| c.latent) {
         anyhow::bail!("recorded again, it still depends on where the allocator puts the object");
     }
@@ -526,20 +525,20 @@ fn by_root(e: &Evidence) -> Known {
 }
 
 /// What objects of a type have part in; where they are hidden, what a layout helps at another phase.
-fn cost_of(e: &Evidence, name: &str, latent: bool) -> f64 {
+fn cost_of(e: &Evidence, names: &[String], latent: bool) -> f64 {
     if latent {
-        let of = |c: &&Case| c.latent && c.objects.iter().any(|o| holds(e, *o, name));
+        let of = |c: &&Case| c.latent && c.objects.iter().any(|o| is_one_of(e, *o, names));
         return sum(cases(e).iter().filter(of).map(|c| c.cost));
     }
     let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
     let judged = class::judge(e, &namer, &seen);
-    sum(judged.iter().map(|j| part_of(e, &j.group, name)))
+    sum(judged.iter().map(|j| part_of(e, &j.group, names)))
 }
 
 /// The part of a group's cost in which fields of a type's objects store or lose. What two others on the same line do to
 /// each other is theirs: no patch of the type ends it.
-fn part_of(e: &Evidence, group: &Group<'_>, name: &str) -> f64 {
-    let own: Vec<bool> = group.fields.iter().map(|f| holds(e, f.object, name)).collect();
+fn part_of(e: &Evidence, group: &Group<'_>, names: &[String]) -> f64 {
+    let own: Vec<bool> = group.fields.iter().map(|f| is_one_of(e, f.object, names)).collect();
     let takes_part = |p: &&FieldPair| own[p.stored] || own[p.lost];
     let all = sum(group.pairs.iter().map(|p| p.e));
     let part = sum(group.pairs.iter().filter(takes_part).map(|p| p.e));
@@ -556,15 +555,20 @@ pub fn sum(costs: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The cost of what a layout helps at objects of a type, for each size of a line, at the recorded addresses.
-fn left_by_line(e: &Evidence, name: &str) -> Vec<(u64, f64)> {
+fn left_by_line(e: &Evidence, names: &[String]) -> Vec<(u64, f64)> {
     let namer = Namer::new(e);
     let left = |line: LineSize| {
         let seen = contention(e, &Question { line, ..Question::observed() });
         let judged = class::judge(e, &namer, &seen);
         let helped = judged.iter().filter(|j| j.class == Class::LayoutHelps);
-        (line.bytes(), sum(helped.map(|j| part_of(e, &j.group, name))))
+        (line.bytes(), sum(helped.map(|j| part_of(e, &j.group, names))))
     };
     LINES_BYTES.into_iter().filter_map(LineSize::new).map(left).collect()
+}
+
+/// An object is one of these, see [`holds`].
+pub fn is_one_of(e: &Evidence, object: u32, names: &[String]) -> bool {
+    names.iter().any(|name| holds(e, object, name))
 }
 
 /// An object is the variable of this name, or is or embeds a struct of it.
@@ -589,7 +593,7 @@ mod tests {
     fn recordings_of_other_meetings_are_no_proof_against_a_patch() {
         let before = tussle_evidence::sample::Sample::two_counters().evidence();
         let advice = best(&before, &Options::default()).swap_remove(0);
-        let was = cost_of(&before, &advice.type_name, false);
+        let was = cost_of(&before, advice.changed(), false);
         let promised = advice.gain_observed();
         let known = by_root(&before);
         let mut trials = Trials { before: &before, known: &known, advice: &advice, was, promised, unlike: 0 };
@@ -642,7 +646,8 @@ mod tests {
         s.access(y, 0, 8, two, (0, 100_000), [0, 50_000, 0]);
         s.access(y, 8, 8, three, (0, 100_000), [0, 50_000, 0]);
         let e = s.evidence();
-        let (of_small, of_large) = (cost_of(&e, "small", false), cost_of(&e, "large", false));
+        let (of_small, of_large) =
+            (cost_of(&e, &["small".into()], false), cost_of(&e, &["large".into()], false));
         assert!((1_000.0..5_000.0).contains(&of_small), "{of_small} of {of_large}");
         assert!(of_large > 50_000.0, "{of_large}");
     }

@@ -1,6 +1,6 @@
 //! What a patch saves where two recordings cannot be compared as wholes: what the fields that it parts cost each other.
 
-use super::gate::{holds, sum};
+use super::gate::{is_one_of, sum};
 use std::collections::{BTreeMap, BTreeSet};
 use tussle_advise::class;
 use tussle_contention::analysis::{Question, contention};
@@ -19,9 +19,9 @@ pub struct Parted {
     pub were: BTreeSet<String>,
 }
 
-/// Compares pairs before a patch and after it. `name` is the patched type.
-pub fn parted(before: &Evidence, after: &Evidence, name: &str) -> Parted {
-    let (was, now) = (pairs(before, name), pairs(after, name));
+/// Compares pairs before a patch and after it. `names` are what is patched.
+pub fn parted(before: &Evidence, after: &Evidence, names: &[String]) -> Parted {
+    let (was, now) = (pairs(before, names), pairs(after, names));
     let meet = meeting(after);
     let apart = was.iter().filter(|(pair, _)| !meet.contains(*pair)).map(|(_, cost)| *cost);
     let new = now.iter().filter(|(pair, _)| !was.contains_key(*pair)).map(|(_, cost)| *cost);
@@ -30,13 +30,13 @@ pub fn parted(before: &Evidence, after: &Evidence, name: &str) -> Parted {
     Parted { saved, were: was.into_keys().flat_map(both).collect() }
 }
 
-/// What pairs of fields cost each other without touching the same bytes; one of both is of this type.
-fn pairs(e: &Evidence, name: &str) -> BTreeMap<Pair, f64> {
+/// What pairs of fields cost each other without touching the same bytes; one of both is of these types.
+fn pairs(e: &Evidence, names: &[String]) -> BTreeMap<Pair, f64> {
     let (namer, seen) = (Namer::new(e), contention(e, &Question::observed()));
     let mut out = BTreeMap::new();
     for judged in class::judge(e, &namer, &seen) {
         let g = &judged.group;
-        let own: Vec<bool> = g.fields.iter().map(|f| holds(e, f.object, name)).collect();
+        let own: Vec<bool> = g.fields.iter().map(|f| is_one_of(e, f.object, names)).collect();
         let all = sum(g.pairs.iter().map(|p| p.e));
         let of = |p: &&tussle_contention::group::FieldPair| !p.same_bytes && (own[p.stored] || own[p.lost]);
         for p in g.pairs.iter().filter(of) {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_a_patch_parts_is_saved() {
         let (before, after) = (recorded(false), recorded(true));
-        let name = "stats";
+        let name = &["stats".to_string()];
         let of_counter: f64 = sum(pairs(&before, name)
             .iter()
             .filter(|(p, _)| p.0.contains("polls") || p.1.contains("polls"))

@@ -70,7 +70,7 @@ fn one(r: &Repair) -> Node {
         fact(
             "type",
             if a.variables.is_empty() { "struct" } else { "variable" },
-            Cell::text(a.type_name.clone()).tone(Tone::Name),
+            Cell::text(a.changed().join(", ")).tone(Tone::Name),
         ),
         fact("edit", "edit", Cell::text(edits(a)).tone(Tone::Strong)),
         fact("why", "why", Cell::text(a.why.clone())),
@@ -84,7 +84,7 @@ fn one(r: &Repair) -> Node {
     for (n, note) in a.notes.iter().chain(&r.patched.notes).enumerate() {
         facts.push(fact(&format!("note_{n}"), "note", Cell::text(note.clone()).tone(Tone::Warn)));
     }
-    let title = format!("Patch of {}, offsets verified by compiling it", a.type_name);
+    let title = format!("Patch of {}, offsets verified by compiling it", a.changed().join(", "));
     Node::Section {
         key: "patch".into(),
         title,

@@ -31,7 +31,7 @@ pub fn changed(e: &Evidence, a: &Advice) -> Vec<String> {
     let generic = |t: &Aggregate| t.name.as_ref().is_some_and(|n| n.contains('<'));
     let same = |t: &Aggregate| t.decl.is_some() && t.decl == a.decl && generic(t);
     let others = e.types.aggregates().filter(|(_, t)| same(t)).map(|(_, t)| t.display_name());
-    std::iter::once(a.type_name.clone()).chain(others).collect()
+    a.changed().iter().cloned().chain(others).collect()
 }
 
 /// Where a type is defined, and which instance of it is meant.
