@@ -219,7 +219,7 @@ impl HeldLocks {
                     let all = inner.iter().copied().chain([(outermost, section.shared != 0)]);
                     for (lock, shared) in all.filter(|(_, shared)| !shared || !stored.contains(&addr)) {
                         let n = match shared && lock & !(LINE - 1) == addr & !(LINE - 1) {
-                            true => beside_its_word(section, so_far, repeats),
+                            true => beside_its_word(so_far, repeats),
                             false => (1 + repeats) as f64 * longer,
                         } * weight;
                         let first = seen.insert((lock, addr, false));
@@ -322,14 +322,10 @@ pub(crate) fn covers(inside: f64, all: f64, late: f64) -> bool {
 }
 
 /// Accesses of a visit and its repeats, the first of which is the `nth` of its section, that come so soon behind the
-/// taking of a lock, or before it is given back, that one transfer brings them and its word. In between others who hold
-/// it, too, may take the line away.
-fn beside_its_word(section: &Section, nth: u64, repeats: u64) -> f64 {
-    let length = section.vt1.saturating_sub(section.vt0);
+/// taking of a lock that one transfer brings them and its word. Later others who hold it, too, may have taken the line.
+fn beside_its_word(nth: u64, repeats: u64) -> f64 {
     let last = nth.saturating_add(repeats);
-    let behind = last.min(TRANSFER).saturating_add(1).saturating_sub(nth);
-    let rest = (last + 1).saturating_sub(nth.max(TRANSFER + 1)).min((last + TRANSFER).saturating_sub(length));
-    (behind + if section.cut == 0 { rest } else { 0 }) as f64
+    last.min(TRANSFER).saturating_add(1).saturating_sub(nth) as f64
 }
 
 /// How much longer a section was than what was seen of it.
@@ -490,25 +486,10 @@ mod tests {
             let held = HeldLocks::new([(thread, l)].iter(), [].iter(), |_| true);
             held.of(0x40, (8, 16), 0, |_| 100.0).map(|s| s.share)
         };
-        assert_eq!([share(3, 1000), share(990, 1000)], [Some(1.0); 2], "just behind, just before");
+        assert_eq!(share(3, 1000), Some(1.0), "just behind");
         assert_eq!(share(500, 1000), None, "other readers may have taken the line meanwhile");
-        let (run, section) = (
-            |nth, repeats| (nth, repeats),
-            |length| {
-                // SAFETY: plain numbers, for which zeros are values.
-                let mut section: Section = unsafe { std::mem::zeroed() };
-                section.vt1 = length;
-                section
-            },
-        );
-        for ((nth, repeats), length, near) in [
-            (run(1, 0), 1000, 1.0),
-            (run(1, 99), 1000, 32.0),
-            (run(1, 999), 1000, 64.0),
-            (run(1, 39), 40, 40.0),
-        ] {
-            assert_eq!(beside_its_word(&section(length), nth, repeats), near, "{nth} {repeats} of {length}");
-        }
+        let near = [(1, 0), (1, 99), (30, 4), (40, 9)].map(|(nth, repeats)| beside_its_word(nth, repeats));
+        assert_eq!(near, [1.0, 32.0, 3.0, 0.0]);
     }
 
     #[test]
