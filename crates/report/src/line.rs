@@ -56,10 +56,13 @@ impl<'a> Context<'a> {
     fn remedy(&self, j: &Judged) -> &'static str {
         let types = &self.e.types;
         let number = |o: &Object| o.ty.is_some_and(|t| matches!(types.get(types.strip(t)), Type::Base(_)));
-        let bare = |o: &Object| o.kind != ObjectKind::Global && number(o);
-        let mut objects = j.group.fields.iter().filter_map(|f| self.e.objects.get(f.object as usize));
+        let bare = |o: &&Object| o.kind != ObjectKind::Global && number(o);
+        let objects = || j.group.fields.iter().filter_map(|f| self.e.objects.get(f.object as usize));
         match j.class {
-            Class::LayoutHelps if objects.all(bare) => {
+            Class::LayoutHelps if objects().all(|o| bare(&o) && o.count > 1) => {
+                "put each element into a struct of your own that is aligned to a line: it has no members to move"
+            }
+            Class::LayoutHelps if objects().all(|o| bare(&o)) => {
                 "give each object a line of its own where it is allocated: it has no members to move"
             }
             class => class.remedy(),

@@ -5,7 +5,7 @@ use super::steps::edits;
 use tussle_advise::advice::{Options, advise, source_name};
 use tussle_evidence::Evidence;
 use tussle_evidence::tables::is_of_library;
-use tussle_model::MemberRole;
+use tussle_model::{Aggregate, AggregateKind, Member, MemberRole};
 use tussle_render::shell::quoted;
 
 /// In words; `None` where a change was tried, which says it itself.
@@ -32,6 +32,13 @@ pub fn because(
                 "{name} lies in an enum, which tussle changes nothing in: give the fields of each thread a struct of \
                  their own, aligned to 64 bytes"
             ),
+            (None, None) if is_a_library_s(e, name) => format!(
+                "{name} is a library's: put each into a struct of your own that is aligned to 64 bytes"
+            ),
+            (None, None) if has_unions_without_a_name(e, name) => format!(
+                "{name} has a union without a name, which tussle leaves where it is: align that or what follows it \
+                 by hand"
+            ),
             (None, None) => format!("no move, exchange or alignment of members of {name} gains enough"),
         },
         Err(_) if case.of.is_none() => NO_MEMBERS.into(),
@@ -47,6 +54,20 @@ fn is_in_an_enum(e: &Evidence, name: &str) -> bool {
         let held = types.aggregate(m.ty).into_iter().flat_map(|v| &v.members);
         is(types.strip(m.ty)) || held.into_iter().any(|f| is(types.strip(f.ty)))
     })
+}
+
+fn named<'e>(e: &'e Evidence, name: &str) -> impl Iterator<Item = &'e Aggregate> {
+    let is = move |ty| source_name(&e.types, ty).as_deref() == Some(name);
+    e.types.aggregates().into_iter().filter(move |(ty, _)| is(*ty)).map(|(_, a)| a)
+}
+
+fn is_a_library_s(e: &Evidence, name: &str) -> bool {
+    named(e, name).any(|a| a.decl.as_ref().is_some_and(|d| is_of_library(&d.file)))
+}
+
+fn has_unions_without_a_name(e: &Evidence, name: &str) -> bool {
+    let union = |m: &Member| e.types.aggregate(m.ty).is_some_and(|a| a.kind == AggregateKind::Union);
+    named(e, name).flat_map(|a| &a.members).any(|m| m.name.is_none() && union(m))
 }
 
 const NO_MEMBERS: &str = "its bytes are no members of a struct: leave lines of 64 bytes between those of different \
