@@ -64,6 +64,7 @@ mod stream;
 pub mod stretches;
 pub mod sync;
 pub mod sys;
+pub mod takes;
 pub mod thread;
 pub mod unwind;
 pub mod waits;

@@ -2,6 +2,7 @@
 //! sees the operations: exported names inside of programs, or an emulator. `enter` enters the recorder, which most
 //! operations do without.
 
+use crate::takes;
 use crate::thread::Entered;
 use crate::waits::{self, How};
 use crate::wire::Live;
@@ -55,7 +56,7 @@ pub unsafe fn in_vain(t: *mut Live, enter: impl Fn() -> Option<Entered>, addr: u
 #[inline(always)]
 pub unsafe fn storing(t: *mut Live, addr: u64, to: u64) {
     // SAFETY: the caller's promise.
-    unsafe { waits::taken_or_given(t, addr, None, to) }
+    unsafe { takes::taken_or_given(t, addr, None, to) }
 }
 
 /// It has stored to the word.
@@ -114,7 +115,7 @@ pub unsafe fn exchanged(
             true => return looked(t, enter, addr, from),
             false => {}
         }
-        waits::taken_or_given(t, addr, Some((from, how)), to);
+        takes::taken_or_given(t, addr, Some((from, how)), to);
         latches::counted(t, addr, from, to);
         if waits::watched(addr)
             && let Some(t) = enter()

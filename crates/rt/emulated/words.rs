@@ -11,6 +11,7 @@ use crate::system;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use tussle_rt_core::arena::recording;
 use tussle_rt_core::sys::yield_cpu;
+use tussle_rt_core::takes;
 use tussle_rt_core::waits::{self, How};
 use tussle_rt_core::{guards, polled};
 
@@ -79,7 +80,7 @@ pub fn stored(cpu: u32, addr: u64, n: u64, pc: u64) {
             to = value(addr, n);
         }
         // Another one has taken meanwhile what this thread gives back, and may have given it back, too.
-        let superseded = value(addr, n) != to || waits::brings_back(live(cpu), addr, false, to);
+        let superseded = value(addr, n) != to || takes::brings_back(live(cpu), addr, false, to);
         let late = superseded && seems_held(cpu, addr, to);
         if !late && matters(cpu, addr) {
             polled::changing(|| enter(cpu), addr, (None, to));

@@ -156,7 +156,7 @@ impl HeldLocks {
             return None;
         }
         let of = |kinds: Kinds| accesses_of(runs, (range, kinds), 0);
-        let (all, stores) = (of(Kinds::ALL), of(Kinds { reads: false, stores: true }));
+        let (all, stores) = (of(Kinds::ALL), of(Kinds { reads: 0.0, stores: 1.0 }));
         let sections = (u.sections / u.accesses).min(1.0);
         (all > 0.0).then_some(Share { lock, share: 1.0, sections, storing: sections.min(stores / all) })
     }
@@ -341,14 +341,15 @@ fn seen(visits: &[Visit]) -> u64 {
     visits.iter().map(|v| v.gap.saturating_add(1)).fold(0, u64::saturating_add)
 }
 
-/// Accesses of some kinds to bytes `[lo, hi)` of a line in all runs from a moment on; words are counted as a whole.
+/// Accesses of some kinds to bytes `[lo, hi)` of a line in all runs from a moment on; of words, what the kinds say.
 pub(crate) fn accesses_of(runs: &[AccessRun], ((lo, hi), kinds): ((u64, u64), Kinds), from: u64) -> f64 {
     let words = (lo / 8) as usize..(hi.div_ceil(8) as usize).min(8);
     let of = |r: &AccessRun| {
-        let stores = |w: usize| if kinds.stores { [r.writes[w], r.rmws[w]] } else { [0, 0] };
-        let reads = |w: usize| if kinds.reads { r.reads[w] } else { 0 };
-        let all: f64 =
-            words.clone().flat_map(|w| stores(w).into_iter().chain([reads(w)])).map(f64::from).sum();
+        let of = |w: usize| {
+            kinds.stores * (f64::from(r.writes[w]) + f64::from(r.rmws[w]))
+                + kinds.reads * f64::from(r.reads[w])
+        };
+        let all: f64 = words.clone().map(of).sum();
         let length = r.vt1.saturating_sub(r.vt0).max(1);
         all * r.vt1.saturating_sub(from.max(r.vt0)).min(length) as f64 / length as f64
     };

@@ -67,7 +67,7 @@ impl Mutexes {
             (own || has_owner(lock, line, taken, runs)).then_some(())?;
             let since = |kinds, from| accesses_of(runs, ((lo, hi), kinds), from);
             let (all, late) = (since(kinds, 0), since(kinds, self.first.get(&lock).copied().unwrap_or(0)));
-            let reads = if kinds.reads { since(Kinds { reads: true, stores: false }, 0) } else { 0.0 };
+            let reads = since(Kinds { stores: 0.0, ..kinds }, 0);
             let words = ((hi - 1) / 8 - lo / 8 + 1) as f64;
             let inside = words * PER_SECTION * taken + reads.min(words * taken);
             let share = if covers(inside, all, late) { 1.0 } else { inside / all };
