@@ -154,6 +154,8 @@ struct Left {
     /// Of all, if each word that is used at once with others lay by itself; and of the costliest of them.
     words: f64,
     main: f64,
+    /// Of the costliest that atomics change: a lock, a count of references.
+    meeting: f64,
 }
 
 impl Left {
@@ -169,16 +171,25 @@ impl Left {
         let by_atomics = range.iter().any(|p| p.rmws > 0.0);
         let words = if by_atomics { 1.0 } else { f64::from(bytes / WORD_BYTES).max(1.0) };
         let at_once = (accesses / alone.max(1.0)).clamp(1.0, words);
-        Left { apart: self.apart + alone, words: self.words + alone * at_once, main: self.main.max(alone) }
+        Left {
+            apart: self.apart + alone,
+            words: self.words + alone * at_once,
+            main: self.main.max(alone),
+            meeting: self.meeting.max(if by_atomics { alone } else { 0.0 }),
+        }
     }
 
     /// Which part of it is fought for at one word, or at several one by one.
     fn main_share(self, together: f64) -> f64 {
-        if self.words <= ONE_BY_ONE_MAX * together { 1.0 } else { self.main / self.words }
+        let met = self.meeting >= MEETING_SHARE_MIN * together;
+        if met || self.words <= ONE_BY_ONE_MAX * together { 1.0 } else { self.main / self.words }
     }
 }
 
 const WORD_BYTES: u32 = 8;
+
+/// A word that atomics change is what threads meet at when it alone costs this share of all: the rest comes with it.
+const MEETING_SHARE_MIN: f64 = 0.5;
 
 /// Several actors, and a store: nothing moves otherwise.
 fn could_move(pieces: &[Piece]) -> bool {

@@ -111,7 +111,7 @@ impl HeldLocks {
             }
             let weight = l.lock.count as f64 / l.sections.len().max(1) as f64;
             let first = l.sections.iter().map(|s| s.0.vt0).min().unwrap_or(0);
-            out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64, first);
+            out.mutexes.add(*thread, l.lock.addr, l.lock.count as f64 * with_its_word(l), first);
             out.cuts(*thread, l, weight);
             for (section, visits) in &l.sections {
                 let first = out.first.entry(l.lock.addr).or_insert(section.vt0);
@@ -319,6 +319,14 @@ impl HeldLocks {
 /// Whether so many accesses inside are all of them, or all of those since a lock that was recognised late.
 pub(crate) fn covers(inside: f64, all: f64, late: f64) -> bool {
     inside >= ALL_SHARE_MIN * all || (late >= LATE_MIN * all && inside >= ALL_SHARE_MIN * late)
+}
+
+/// The share of a thread's changes of a lock's word that belong together: who leaves a long section that is shared
+/// comes back to the word when others may have taken the line.
+fn with_its_word(l: &TracedLock) -> f64 {
+    let lengths = || l.sections.iter().map(|(s, _)| s.vt1.saturating_sub(s.vt0));
+    let short = lengths().sum::<u64>() <= TRANSFER * lengths().count() as u64;
+    if short || l.sections.iter().all(|s| s.0.shared == 0) { 1.0 } else { 0.5 }
 }
 
 /// Accesses of a visit and its repeats, the first of which is the `nth` of its section, that come so soon behind the
