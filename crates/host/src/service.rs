@@ -28,6 +28,17 @@ pub enum Ready {
     Soon,
 }
 
+impl Ready {
+    /// What is waited for.
+    fn words(&self) -> String {
+        match self {
+            Ready::Port(port) => format!("an answer on port {port}"),
+            Ready::Line(text) => format!("a line with `{text}`"),
+            Ready::Soon => "the program".into(),
+        }
+    }
+}
+
 impl std::str::FromStr for Ready {
     type Err = String;
 
@@ -176,8 +187,8 @@ impl Service {
             }
             if begin.elapsed() >= READY_MAX {
                 let what = format!(
-                    "{:?} was not seen within {} s; driven all the same",
-                    self.ready,
+                    "{} was not seen within {} s; driven all the same",
+                    self.ready.words(),
                     READY_MAX.as_secs()
                 );
                 notes.push(what);

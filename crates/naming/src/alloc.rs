@@ -174,9 +174,14 @@ impl Reader<'_> {
         let exact = at.filter(|&i| tokens[i].is("new"));
         let mut on_line = self.source.line(self.site.frame.line).filter(|&i| tokens[i].is("new"));
         let start = exact.or_else(|| on_line.next().filter(|_| on_line.next().is_none()))? + 1;
-        // Arguments of the allocation function come first: `new (std::align_val_t(64)) T`.
+        // Arguments of the allocation function come first: `new (std::align_val_t(64)) T`. With others, a place, it
+        // allocates nothing.
         let start = match tokens.get(start)? {
-            t if t.is("(") => closing(tokens, start)? + 1,
+            t if t.is("(") => {
+                let end = closing(tokens, start)?;
+                let allocates = |t: &Token| t.is("align_val_t") || t.is("nothrow");
+                tokens[start..end].iter().any(allocates).then_some(end + 1)?
+            }
             _ => start,
         };
         let stop =

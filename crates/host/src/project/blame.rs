@@ -72,7 +72,10 @@ pub fn remedy(named: &[Named]) -> &'static str {
                 -DCMAKE_C_COMPILER";
     }
     if name.contains("makefile") || name.ends_with(".mk") || name.ends_with(".mak") {
-        return "say --build with the compiler's bare name, as in --build 'make CC=cc'";
+        return match first.what.contains("PATH") {
+            true => "take that line out, or have it begin with the $(PATH) that was there",
+            false => "say --build with the compiler's bare name, as in --build 'make CC=cc'",
+        };
     }
     "write the compiler's bare name there (cc), and leave PATH as it is"
 }

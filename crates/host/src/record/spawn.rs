@@ -5,6 +5,7 @@ use super::{Output, RecordOptions};
 use crate::said::{Listener, Said};
 use crate::service::Ready;
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -194,7 +195,12 @@ pub fn run(
     let session =
         env.iter().find(|(name, _)| name == tussle_rt::SESSION_VARIABLE).map(|(_, at)| Path::new(at));
     let others = || session.map(super::alive::of).unwrap_or_default();
-    let served = o.service.as_ref().map(|s| s.drive(&mut child, Stdio::inherit, &others)).transpose()?;
+    let said: fn() -> Stdio = match o.output {
+        Output::Inherited => Stdio::inherit,
+        Output::Heard => to_stderr,
+        Output::HeardOnly => Stdio::null,
+    };
+    let served = o.service.as_ref().map(|s| s.drive(&mut child, said, &others)).transpose()?;
     let mut end = match served {
         Some(s) => End {
             status: Some(s.status),
@@ -212,6 +218,11 @@ pub fn run(
     end.pid = child.id();
     end.said = heard.map(Heard::end).unwrap_or_default();
     Ok(end)
+}
+
+/// Where standard output belongs to what the caller prints.
+fn to_stderr() -> Stdio {
+    std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from)
 }
 
 /// A service that says when it is ready is listened to for that.

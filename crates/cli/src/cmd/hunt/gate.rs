@@ -243,11 +243,14 @@ impl Hunt<'_> {
         self.begin(Phase::Patch, format_args!("patching a copy, {}", title(&advice)));
         let patched = self.patch(dir, &advice, built)?;
         self.build_patched(built, &patched)?;
-        let latent = advice.is_latent();
+        let aimed = |c: &&Case| c.objects.iter().any(|o| is_one_of(before, *o, advice.changed()));
+        let beside = split(cases(before)).1;
+        let parts = beside.iter().filter(aimed).any(|c| is_parted_from_neighbours(c, &advice));
+        let latent = advice.is_latent() && !parts;
         let was = cost_of(before, advice.changed(), latent);
         // Where the object lies elsewhere in the next run nothing is promised but that it does not matter.
         let promised = if latent { was } else { advice.gain_observed().max(0.0) };
-        let mut trials = Trials { before, known, advice: &advice, was, promised, unlike: 0 };
+        let mut trials = Trials { before, known, advice: &advice, latent, was, promised, unlike: 0 };
         let (evidence, output, seen) = loop {
             let RecordedRun { evidence, said, status } = self.record(built, argv)?;
             ensure!(status == 0, "the patched program ended with status {status}, the unpatched one with 0");
@@ -287,6 +290,8 @@ struct Trials<'e> {
     before: &'e Evidence,
     known: &'e Known,
     advice: &'e Advice,
+    /// What it saves is hidden at the recorded addresses.
+    latent: bool,
     was: f64,
     promised: f64,
     /// Recordings so far in which threads met otherwise than before.
@@ -312,7 +317,7 @@ impl Trials<'_> {
     /// It does not survive, or nothing can be said.
     fn survived(&mut self, e: &Evidence) -> anyhow::Result<Option<Survived>> {
         let names = self.advice.changed();
-        let cost = cost_of(e, names, self.advice.is_latent());
+        let cost = cost_of(e, names, self.latent);
         let (left, beside) = split(cases(e));
         let Err(why) = survives(self.advice, (self.was, cost, self.promised), &left, self.known, e) else {
             return Ok(Some(Survived { cost, left, beside, by_pairs: false }));
@@ -340,7 +345,7 @@ impl Trials<'_> {
     /// The fields that the patch parts cost each other enough before it, and nothing is new: what the type costs
     /// without that. What stays on one line is compared with nothing.
     fn by_what_it_parts(&self, e: &Evidence, left: &[Case]) -> Option<f64> {
-        if self.advice.is_latent() {
+        if self.latent {
             return None;
         }
         let Parted { saved, were } = parted::parted(self.before, e, self.advice.changed());
@@ -425,7 +430,13 @@ fn title(a: &Advice) -> String {
 /// The cost of the costliest open case whose type a proposal changes: a latent one where it is hidden.
 fn aims_at<'c>(e: &Evidence, advice: &Advice, open: impl Iterator<Item = &'c Case>) -> Option<f64> {
     let of = |c: &&Case| c.objects.iter().any(|o| is_one_of(e, *o, advice.changed()));
-    open.filter(|c| c.latent == advice.is_latent()).filter(of).map(|c| c.cost).max_by(f64::total_cmp)
+    // Memory that gets whole lines parts neighbours, whatever it does to the members.
+    let hidden = |c: &&Case| c.latent == advice.is_latent() || is_parted_from_neighbours(c, advice);
+    open.filter(hidden).filter(of).map(|c| c.cost).max_by(f64::total_cmp)
+}
+
+fn is_parted_from_neighbours(case: &Case, advice: &Advice) -> bool {
+    case.neighbours && !case.latent && advice.parts_neighbours()
 }
 
 /// Whether a second recording bears a patch out: what the patched type cost before and after it, and what was
@@ -596,7 +607,15 @@ mod tests {
         let was = cost_of(&before, advice.changed(), false);
         let promised = advice.gain_observed();
         let known = by_root(&before);
-        let mut trials = Trials { before: &before, known: &known, advice: &advice, was, promised, unlike: 0 };
+        let mut trials = Trials {
+            before: &before,
+            known: &known,
+            advice: &advice,
+            latent: false,
+            was,
+            promised,
+            unlike: 0,
+        };
         let why = |e: anyhow::Error| e.to_string();
         let same = trials.survived(&before).map_err(why);
         assert!(same.is_err_and(|w| w.contains("it saves 0")), "the same work, and nothing saved");
