@@ -132,14 +132,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(story.status()))
 }
 
-/// `record --project`: builds an instrumented copy of `dir` as its `tussle.toml` or its build system says, and records.
+/// `record --project`: builds an instrumented copy of `dir` as its `tussle.toml` or its build system says, and records;
+/// with the status that its program ended with.
 pub fn record_project(
     dir: &Path,
     service: &super::service::ServiceArgs,
     global: &Global,
-) -> anyhow::Result<tussle_evidence::Evidence> {
+) -> anyhow::Result<(tussle_evidence::Evidence, u8)> {
     let args = Args { service: service.clone(), no_bench: true, ..Args::of(dir) };
-    Ok(steps::Hunt::new(&args, global)?.first()?.evidence)
+    let run = steps::Hunt::new(&args, global)?.once()?;
+    Ok((run.evidence, run.status))
 }
 
 /// `predict --check DIR`: what a hunt predicts for its patch and then measures, as a line of the diary; the folder and

@@ -151,9 +151,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
 fn record_and_write(args: &Args, global: &Global) -> anyhow::Result<u8> {
     tussle_host::evidence_file::check(&args.output)?;
     if let Some(dir) = &args.project {
-        let mut evidence = super::hunt::record_project(dir, &args.service, global)?;
+        let (mut evidence, status) = super::hunt::record_project(dir, &args.service, global)?;
         write(args, global, &mut evidence)?;
-        return Ok(0);
+        return Ok(status);
     }
     let mut recorded = match &args.convert {
         Some(folder) => convert_session(folder, &mut reading(global))?,

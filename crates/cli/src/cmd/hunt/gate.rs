@@ -319,7 +319,10 @@ impl Trials<'_> {
         let names = self.advice.changed();
         let cost = cost_of(e, names, self.latent);
         let (left, beside) = split(cases(e));
-        let Err(why) = survives(self.advice, (self.was, cost, self.promised), &left, self.known, e) else {
+        // A patch that brings the type's fields beside another object is no better than one that keeps them together.
+        let meets = beside.iter().filter(|c| c.objects.iter().any(|o| is_one_of(e, *o, names))).cloned();
+        let after: Vec<Case> = left.iter().cloned().chain(meets).collect();
+        let Err(why) = survives(self.advice, (self.was, cost, self.promised), &after, self.known, e) else {
             return Ok(Some(Survived { cost, left, beside, by_pairs: false }));
         };
         // What a case beside the patched type grew by is the patch's doing, or that of threads that poll there.

@@ -251,14 +251,29 @@ impl<'a> Hunt<'a> {
         Ok(argv)
     }
 
+    /// Builds an instrumented copy of the folder; with what is to be run.
+    fn instrumented(&self) -> anyhow::Result<(Built, Vec<OsString>)> {
+        let built = self.build_instrumented(&self.dir)?;
+        let argv = self.argv(&built)?;
+        self.tell_of_others(&built.programs);
+        Ok((built, argv))
+    }
+
+    /// The same, recorded, however it ends.
+    ///
+    /// # Errors
+    /// It cannot be built or recorded.
+    pub fn once(&self) -> anyhow::Result<RecordedRun> {
+        let (built, argv) = self.instrumented()?;
+        self.record(&built, &argv)
+    }
+
     /// Builds an instrumented copy of the folder, and runs and records what was asked for.
     ///
     /// # Errors
     /// It cannot be built or recorded, or does not end with 0.
     pub fn first(&self) -> anyhow::Result<First> {
-        let built = self.build_instrumented(&self.dir)?;
-        let argv = self.argv(&built)?;
-        self.tell_of_others(&built.programs);
+        let (built, argv) = self.instrumented()?;
         // Nobody has said what belongs on its command line.
         let unsaid = self.asked.is_empty().then(|| Path::new(&argv[0]).file_name()).flatten();
         let unsaid = unsaid.map(|name| format!(": --run './{} ARGUMENTS' says how", name.to_string_lossy()));
