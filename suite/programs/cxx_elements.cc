@@ -1,12 +1,13 @@
 // Numbers in a container of the library's, which the program's own code counts up in place, each thread its own. The
 // library allocated them, the program chose what they are. FIXED: each is as large as a line.
-// VECTOR, DEQUE, LIST, ARRAY, ATOMIC: which container.
+// VECTOR, DEQUE, LIST, ARRAY, ATOMIC: which container. LOCKS: locks of the library's, each thread takes its own.
 #include "common.h"
 #include <array>
 #include <atomic>
 #include <deque>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <vector>
 #define TIMES 50000
 #ifdef FIXED
@@ -27,6 +28,8 @@ static std::deque<NUMBER(long)> counts(8);
 static std::list<NUMBER(long)> counts(8);
 #elif defined(ATOMIC)
 static std::vector<NUMBER(std::atomic<long>)> counts(8);
+#elif defined(LOCKS)
+static std::vector<NUMBER(std::mutex)> counts(8);
 #else
 static auto shared = std::make_shared<std::array<NUMBER(long), 8>>();
 static auto &counts = *shared;
@@ -36,7 +39,11 @@ static void *work(void *arg)
 	auto mine = counts.begin();
 	std::advance(mine, (long)arg % 8);
 	for (long i = 0; i < TIMES; i++) {
+#ifdef LOCKS
+		std::lock_guard<std::mutex> held(OF(*mine));
+#else
 		OF(*mine) += i & 3;
+#endif
 		__asm__ volatile("" ::: "memory");
 	}
 	return nullptr;

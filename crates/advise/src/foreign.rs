@@ -48,7 +48,8 @@ fn is_guessed(e: &Evidence, field: &FieldUse) -> bool {
 
 /// One of two fields that fight.
 struct Side {
-    /// The program allocates its object, or has a type in it.
+    /// The program allocates its object, or uses it in place: what a library moves for it (a message, a link) it does
+    /// not.
     own: bool,
     /// It lies in an array that a library's struct keeps: its elements do not part.
     kept: bool,
@@ -61,7 +62,8 @@ impl Side {
         let object = e.objects.get(field.object as usize);
         let ty = object.and_then(|o| o.ty);
         Side {
-            own: object.is_none_or(|o| !is_library_s(e, o)) || is_used_by_the_program(e, field),
+            own: object.is_none_or(|o| !is_library_s(e, o) || is_in_a_vector(e, o))
+                || is_used_by_the_program(e, field),
             kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset)),
             ty,
             offset: field.offset,
@@ -134,11 +136,28 @@ fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64) -> bool {
     false
 }
 
-/// Code of a library allocated it, std for itself for instance, and no type of the program lies inside.
+/// Code of a library allocated it, std for itself for instance, or it is one struct of a library's: of several side by
+/// side the program chose that they are.
 fn is_library_s(e: &Evidence, o: &Object) -> bool {
     let asks = o.alloc_code.and_then(|c| e.code.get(c as usize)).and_then(|c| c.frames.first());
     let of_std = o.allocator.as_deref().is_some_and(|a| ["std::", "<std::"].iter().any(|s| a.starts_with(s)));
-    (of_std || asks.is_some_and(|f| is_of_library(&f.file))) && o.ty.is_none_or(|ty| !has_own(&e.types, ty))
+    of_std || asks.is_some_and(|f| is_of_library(&f.file)) || is_one_struct_of_library(e, o)
+}
+
+/// It is elements of a container of C++'s library that keeps nothing beside them, whatever their type is: the program
+/// said which.
+fn is_in_a_vector(e: &Evidence, o: &Object) -> bool {
+    const FILES: [&str; 5] = ["stl_vector.h", "vector.tcc", "stl_deque.h", "deque.tcc", "unique_ptr.h"];
+    let Some(code) = o.alloc_code.and_then(|c| e.code.get(c as usize)) else { return false };
+    let callers = code.chain.iter().filter_map(|c| e.code.get(*c as usize));
+    let frames = code.frames.iter().chain(callers.flat_map(|c| &c.frames));
+    let mut through = frames.take_while(|f| is_of_library(&f.file));
+    o.count > 1 && through.any(|f| FILES.iter().any(|name| f.file.ends_with(name)))
+}
+
+fn is_one_struct_of_library(e: &Evidence, o: &Object) -> bool {
+    let body = o.ty.and_then(|ty| e.types.aggregate(e.types.strip(ty)));
+    o.count <= 1 && body.is_some_and(|a| !is_own(a))
 }
 
 fn has_own(table: &TypeTable, ty: TypeId) -> bool {
