@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use tussle_contention::group::{FieldUse, Group};
 use tussle_evidence::tables::is_of_library;
-use tussle_evidence::{Evidence, Object, Touch};
+use tussle_evidence::{Evidence, Object, ObjectKind, Touch};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::types::Language;
 use tussle_model::{Aggregate, Type, TypeId, TypeTable};
@@ -33,7 +33,11 @@ pub(crate) fn is_a_library_s(e: &Evidence, group: &Group) -> bool {
         all += pair.e;
         if a.own || b.own {
             own += if a.kept && b.kept { 0.0 } else { pair.across_e };
-            own += if fields_part(&e.types, a, b) { pair.e - pair.across_e } else { 0.0 };
+        }
+        // Inside of one struct of a library's it is that which moves what the program does not use in place.
+        let inside = pair.stored != pair.lost && a.moved && b.moved && are_of_one(a, b);
+        if (a.own || b.own) && !inside && fields_part(&e.types, a, b) {
+            own += pair.e - pair.across_e;
         }
     }
     let share = own / all;
@@ -48,11 +52,14 @@ fn is_guessed(e: &Evidence, field: &FieldUse) -> bool {
 
 /// One of two fields that fight.
 struct Side {
-    /// The program allocates its object, or uses it in place: what a library moves for it (a message, a link) it does
-    /// not.
+    /// The program allocates its object, or uses it in place.
     own: bool,
+    /// It lies in one struct of a library's, and the program does not use it in place (a message, a link).
+    moved: bool,
     /// It lies in an array that a library's struct keeps: its elements do not part.
     kept: bool,
+    /// The variable that it lies in, by its object.
+    variable: Option<u32>,
     ty: Option<TypeId>,
     offset: u64,
 }
@@ -61,10 +68,12 @@ impl Side {
     fn of(e: &Evidence, field: &FieldUse) -> Side {
         let object = e.objects.get(field.object as usize);
         let ty = object.and_then(|o| o.ty);
+        let used = is_used_by_the_program(e, field);
         Side {
-            own: object.is_none_or(|o| !is_library_s(e, o) || is_in_a_vector(e, o))
-                || is_used_by_the_program(e, field),
-            kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset)),
+            own: used || object.is_none_or(|o| !is_library_s(e, o) || is_in_a_vector(e, o)),
+            moved: !used && object.is_some_and(|o| is_one_struct_of_library(e, o)),
+            kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset, used)),
+            variable: object.filter(|o| o.kind == ObjectKind::Global).map(|_| field.object),
             ty,
             offset: field.offset,
         }
@@ -98,6 +107,11 @@ fn passes_on(file: &str) -> bool {
     }
 }
 
+/// The two lie in one object, or in two that are alike as a group has them: not in two variables.
+fn are_of_one(a: &Side, b: &Side) -> bool {
+    a.variable == b.variable && a.ty == b.ty
+}
+
 /// Fields of one type are those of one object: a group holds several that are alike, and names the first one seen.
 fn fields_part(types: &TypeTable, a: &Side, b: &Side) -> bool {
     match (a.ty, b.ty) {
@@ -107,8 +121,8 @@ fn fields_part(types: &TypeTable, a: &Side, b: &Side) -> bool {
 }
 
 /// The byte lies in an array that a library's struct has as a member, of elements that the program did not write down
-/// (`std::array<std::atomic<long>, 8>`) and has no type in.
-fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64) -> bool {
+/// (`std::array<std::atomic<long>, 8>`) and has no type in that it uses there.
+fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64, used: bool) -> bool {
     let mut id = table.strip(ty);
     let mut written: Option<&str> = None;
     for _ in 0..DEPTH_MAX {
@@ -118,7 +132,8 @@ fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64) -> bool {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return false };
                 if let Some(written) = written {
                     let name = table.name(*elem);
-                    return !has_own(table, *elem) && !written.contains(name.trim_start_matches("struct "));
+                    return !(used && has_own(table, *elem))
+                        && !written.contains(name.trim_start_matches("struct "));
                 }
                 (at, id) = (at % size, table.strip(*elem));
             }
@@ -136,12 +151,11 @@ fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64) -> bool {
     false
 }
 
-/// Code of a library allocated it, std for itself for instance, or it is one struct of a library's: of several side by
-/// side the program chose that they are.
+/// Code of a library allocated it, std for itself for instance.
 fn is_library_s(e: &Evidence, o: &Object) -> bool {
     let asks = o.alloc_code.and_then(|c| e.code.get(c as usize)).and_then(|c| c.frames.first());
     let of_std = o.allocator.as_deref().is_some_and(|a| ["std::", "<std::"].iter().any(|s| a.starts_with(s)));
-    of_std || asks.is_some_and(|f| is_of_library(&f.file)) || is_one_struct_of_library(e, o)
+    of_std || asks.is_some_and(|f| is_of_library(&f.file))
 }
 
 /// It is elements of a container of C++'s library that keeps nothing beside them, whatever their type is: the program
@@ -219,7 +233,7 @@ fn parts(table: &TypeTable, ty: TypeId, a: u64, b: u64) -> bool {
             Type::Array { elem, .. } => {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return true };
                 if at[0] / size != at[1] / size {
-                    return !is_kept(table, ty, a);
+                    return !is_kept(table, ty, a, true);
                 }
                 at = at.map(|at| at % size);
                 id = table.strip(*elem);
