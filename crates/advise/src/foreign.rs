@@ -2,6 +2,7 @@
 //! library's generic struct, and may align that; it does not choose what the struct keeps beside it. Elements of a
 //! container are the program's where its own code uses them, whoever allocated them.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use tussle_contention::group::{FieldUse, Group};
@@ -68,11 +69,13 @@ impl Side {
     fn of(e: &Evidence, field: &FieldUse) -> Side {
         let object = e.objects.get(field.object as usize);
         let ty = object.and_then(|o| o.ty);
-        let used = is_used_by_the_program(e, field);
+        // Asks all touches: only where it decides.
+        let known = OnceCell::new();
+        let used = || *known.get_or_init(|| is_used_by_the_program(e, field));
         Side {
-            own: used || object.is_none_or(|o| !is_library_s(e, o) || is_in_a_vector(e, o)),
-            moved: !used && object.is_some_and(|o| is_one_struct_of_library(e, o)),
-            kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset, used)),
+            own: object.is_none_or(|o| !is_library_s(e, o) || is_in_a_vector(e, o)) || used(),
+            moved: object.is_some_and(|o| is_one_struct_of_library(e, o)) && !used(),
+            kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset, &used)),
             variable: object.filter(|o| o.kind == ObjectKind::Global).map(|_| field.object),
             ty,
             offset: field.offset,
@@ -122,7 +125,7 @@ fn fields_part(types: &TypeTable, a: &Side, b: &Side) -> bool {
 
 /// The byte lies in an array that a library's struct has as a member, of elements that the program did not write down
 /// (`std::array<std::atomic<long>, 8>`) and has no type in that it uses there.
-fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64, used: bool) -> bool {
+fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64, used: &dyn Fn() -> bool) -> bool {
     let mut id = table.strip(ty);
     let mut written: Option<&str> = None;
     for _ in 0..DEPTH_MAX {
@@ -132,7 +135,7 @@ fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64, used: bool) -> bool {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return false };
                 if let Some(written) = written {
                     let name = table.name(*elem);
-                    return !(used && has_own(table, *elem))
+                    return !(has_own(table, *elem) && used())
                         && !written.contains(name.trim_start_matches("struct "));
                 }
                 (at, id) = (at % size, table.strip(*elem));
@@ -233,7 +236,7 @@ fn parts(table: &TypeTable, ty: TypeId, a: u64, b: u64) -> bool {
             Type::Array { elem, .. } => {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return true };
                 if at[0] / size != at[1] / size {
-                    return !is_kept(table, ty, a, true);
+                    return !is_kept(table, ty, a, &|| true);
                 }
                 at = at.map(|at| at % size);
                 id = table.strip(*elem);
