@@ -6,10 +6,10 @@
 static struct {
 	atomic_long failures APART;
 	volatile long calls;
-} server[8] __attribute__((aligned(64)));
+} server[THREADS_MAX] __attribute__((aligned(64)));
 static void *work(void *arg)
 {
-	long me = (long)arg % 8;
+	long me = (long)arg;
 	for (int i = 0; i < CALLS; i++) {
 		atomic_fetch_add_explicit(&server[me].failures, i % 10 == 0, memory_order_relaxed);
 		server[me].calls++;

@@ -4,7 +4,8 @@ struct bucket {
 	pthread_mutex_t lock;
 	volatile long used;
 } APART;
-static struct bucket buckets[THREADS_MAX];
+/* Begins with a line, so that neighbours share one however few there are. */
+static struct bucket buckets[THREADS_MAX] __attribute__((aligned(64)));
 static void *work(void *arg)
 {
 	struct bucket *mine = &buckets[(long)arg];

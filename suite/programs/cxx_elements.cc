@@ -21,23 +21,23 @@ template<typename T> struct alignas(64) apart {
 #define OF(x) (x)
 #endif
 #ifdef VECTOR
-static std::vector<NUMBER(long)> counts(8);
+static std::vector<NUMBER(long)> counts(64);
 #elif defined(DEQUE)
-static std::deque<NUMBER(long)> counts(8);
+static std::deque<NUMBER(long)> counts(64);
 #elif defined(LIST)
-static std::list<NUMBER(long)> counts(8);
+static std::list<NUMBER(long)> counts(64);
 #elif defined(ATOMIC)
-static std::vector<NUMBER(std::atomic<long>)> counts(8);
+static std::vector<NUMBER(std::atomic<long>)> counts(64);
 #elif defined(LOCKS)
-static std::vector<NUMBER(std::mutex)> counts(8);
+static std::vector<NUMBER(std::mutex)> counts(64);
 #else
-static auto shared = std::make_shared<std::array<NUMBER(long), 8>>();
+static auto shared = std::make_shared<std::array<NUMBER(long), 64>>();
 static auto &counts = *shared;
 #endif
 static void *work(void *arg)
 {
 	auto mine = counts.begin();
-	std::advance(mine, (long)arg % 8);
+	std::advance(mine, (long)arg % 64);
 	for (long i = 0; i < TIMES; i++) {
 #ifdef LOCKS
 		std::lock_guard<std::mutex> held(OF(*mine));

@@ -11,13 +11,13 @@ static struct {
 #else
 	volatile long n;
 #endif
-} place[8] __attribute__((aligned(64)));
+} place[THREADS_MAX] __attribute__((aligned(64)));
 static void *work(void *arg)
 {
 	for (int turn = 0; turn < TURNS; turn++) {
 		sem_wait(&permits);
 		for (int i = 0; i < COUNTS; i++)
-			place[(long)arg % 8].n++;
+			place[(long)arg].n++;
 		sem_post(&permits);
 	}
 	return NULL;

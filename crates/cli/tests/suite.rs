@@ -21,22 +21,32 @@ use tussle_testkit::{need, skip, slow};
 fn verdicts_are_those_that_the_programs_were_built_to_have() {
     let manifest = Manifest::read();
     let workshop = Workshop::new();
-    let settings = if slow("suite") { Setting::all() } else { vec![Setting::usual()] };
-    let whole = slow("suite") || slow("suite-once");
+    let matrix = slow("suite");
+    let builds = if matrix { Setting::builds() } else { vec![Setting::usual()] };
     let mut tally = Tally::default();
-    for setting in &settings {
-        for case in manifest.cases.iter().filter(|c| c.holds(setting.threads)) {
-            for twin in &case.twins(whole) {
-                match workshop.judge(case, twin, setting) {
-                    Ok(outcome) => tally.add(case, twin, setting, outcome),
-                    Err(skipped) => skip(&format!("{} {}: {skipped}", case.source, setting.words())),
-                }
+    for setting in &builds {
+        let runs = if matrix { setting.runs() } else { vec![*setting] };
+        for case in manifest.chosen() {
+            for twin in &case.twins(matrix || slow("suite-once")) {
+                judge_all(&workshop, case, twin, &runs, &mut tally);
             }
         }
     }
     println!("{}", tally.table());
     let allowed = manifest.limits.scaled(tally.judged());
     tally.check(&allowed);
+}
+
+/// One build of a twin, run in every way that is asked for.
+fn judge_all(workshop: &Workshop, case: &Case, twin: &Twin, runs: &[Setting], tally: &mut Tally) {
+    let program = workshop.build(case, twin, &runs[0]);
+    for setting in runs.iter().filter(|s| case.holds(s.threads)) {
+        let judged = program.clone().and_then(|p| workshop.judge_built(&p, case, setting));
+        match judged {
+            Ok(outcome) => tally.add(case, twin, setting, outcome),
+            Err(skipped) => skip(&format!("{} {}: {skipped}", case.source, setting.words())),
+        }
+    }
 }
 
 /// The same programs as their compiler leaves them, at -O2, but for those that are about what is not instrumented.

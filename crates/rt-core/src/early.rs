@@ -73,12 +73,18 @@ pub(crate) unsafe fn end(t: *mut Live) {
         for k in 0..LOOKS {
             let [word, ended] = core::mem::take(&mut *(&raw mut (*t).early[0]).add(k));
             // What `guards` knows of a word is beside it.
-            if ended != 0 && [0, 1].into_iter().any(|beside| sleepers::takes_turns(word + beside)) {
+            let proven = || [0, 1].into_iter().any(|beside| sleepers::takes_turns(word + beside));
+            if ended != 0 && (proven() || ended >= LOCKED_MIN && seems_lock(word)) {
                 sections::unseen(t, word, false, ended);
             }
         }
         locks::drop_of(t, was_refuted);
     }
+}
+
+/// The thread was the first one to take and give back the word, so often that one more time would have proven it a lock.
+fn seems_lock(word: u64) -> bool {
+    sync::known(word).is_some_and(|s| waits::may_be_lock(s) && waits::releases(s).load(Relaxed) != 0)
 }
 
 /// The word was taken for a lock, and was none; nor is it one of another kind.

@@ -1,5 +1,6 @@
-//! Semaphores of one permit: who has it keeps others out, as with a lock. How many permits there are nobody says; it
-//! shows when two threads have one at once, or when one gives back what another one took. Then it is no lock, for good.
+//! Semaphores of one permit: who has it keeps others out, as with a lock. How many permits there are
+//! shows when one is left while a thread has one, when two threads have one at once, or when one gives back what another
+//! one took. Then it is no lock, for good.
 
 use crate::sections;
 use crate::sync::{self, Slot, thread_number};
@@ -25,11 +26,12 @@ fn is_lock(s: &Slot) -> bool {
     s.ring[NO_LOCK].load(Relaxed) == 0 && s.ring[GIVEN].load(Relaxed) >= GIVEN_MIN
 }
 
-/// The calling thread has taken a permit; `waited` is what [`sync::lock_contended`] said before, if it waited.
-pub(crate) fn taken(entered: &Entered, semaphore: u64, waited: Option<u64>) {
+/// The calling thread has taken a permit; `waited` is what [`sync::lock_contended`] said before, if it waited;
+/// `more` if another one is left.
+pub(crate) fn taken(entered: &Entered, semaphore: u64, waited: Option<u64>, more: bool) {
     let s = slot(entered, semaphore);
     let before = s.ring[HOLDER].swap(thread_number(entered), AcqRel);
-    if before != 0 {
+    if before != 0 || more {
         s.ring[NO_LOCK].store(1, Relaxed);
     } else if is_lock(s) {
         sync::locked(entered, semaphore, waited);

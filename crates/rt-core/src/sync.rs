@@ -445,24 +445,24 @@ const LAST_POST: usize = 1;
 const TAKER: usize = 2;
 const SIGNAL: usize = 3;
 
-/// After having waited for a semaphore; `before` is what [`sem_wait_begin`] said.
-pub fn sem_wait_end(entered: &Entered, addr: u64, before: u64) {
+/// After having waited for a semaphore; `before` is what [`sem_wait_begin`] said, `more` if a permit is left.
+pub fn sem_wait_end(entered: &Entered, addr: u64, before: u64, more: bool) {
     standing::goes_on(entered, addr);
     let s = slot(entered, addr);
     let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
     s.ring[TAKER].store(thread_number(entered), Relaxed);
     join(entered, s.ring[POSTED].load(Acquire));
-    permits::taken(entered, addr, Some(before));
+    permits::taken(entered, addr, Some(before), more);
 }
 
 /// A semaphore was taken without waiting. If it is a signal, what came before it did so in time as well.
-pub fn sem_taken(entered: &Entered, addr: u64) {
+pub fn sem_taken(entered: &Entered, addr: u64, more: bool) {
     let s = slot(entered, addr);
     s.ring[TAKER].store(thread_number(entered), Relaxed);
     if s.ring[SIGNAL].load(Relaxed) != 0 {
         join(entered, s.ring[POSTED].load(Acquire));
     }
-    permits::taken(entered, addr, None);
+    permits::taken(entered, addr, None, more);
 }
 
 /// What tells the calling thread from all others of all processes; never 0.

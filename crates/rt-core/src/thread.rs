@@ -255,8 +255,9 @@ unsafe fn has_seen_nothing(t: *mut Live) {
     unsafe {
         (*t).looks.iter_mut().for_each(|look| look.addr = 0);
         (*t).takes.iter_mut().for_each(|take| take.word = 0);
+        (*t).told.iter_mut().for_each(|told| told.addr = 0);
         (*t).guard = Guard::NONE;
-        ((*t).looked, (*t).took, (*t).counted, (*t).told, (*t).tried) = (0, 0, 0, 0, 0);
+        ((*t).looked, (*t).took, (*t).counted, (*t).tried) = (0, 0, 0, 0);
         ((*t).slept_with, (*t).came.word) = (0, 0);
     }
 }

@@ -79,14 +79,32 @@ pub fn is_known(addr: u64) -> bool {
     sync::known(addr).is_some()
 }
 
-/// The thread has worked for so long that a change of this word may be news to others.
+/// The thread has worked for so long that a change of this word may be news to others. A word that it changes all the
+/// time is none: a counter of its own, which somebody reads now and then.
 ///
 /// # Safety
 /// `t` is the calling thread's.
 #[inline(always)]
 pub unsafe fn may_tell(t: *mut Live, addr: u64) -> bool {
     // SAFETY: the thread's own cells.
-    unsafe { worked(t) && !((*t).told == addr && now(t) < (*t).told_vt + RARE) }
+    unsafe {
+        let told = last_told(t, addr);
+        let is_news = worked(t) && !((*told).addr == addr && now(t) < (*told).vt + RARE);
+        if !is_news && (*told).addr == addr {
+            (*told).vt = now(t);
+        }
+        is_news
+    }
+}
+
+/// The thread's cell for a word of which it told others.
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+unsafe fn last_told(t: *mut Live, addr: u64) -> *mut Told {
+    // SAFETY: below their number.
+    unsafe { (&raw mut (*t).told[0]).add((addr >> 2) as usize % LOOKS) }
 }
 
 /// The calling thread is about to change a word that nobody has waited for, after it worked for long: who looks at the
@@ -100,7 +118,7 @@ pub fn tell(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
             return;
         }
         let vt = sync::new_run(entered);
-        ((*t).told, (*t).told_vt) = (addr, vt);
+        *last_told(t, addr) = Told { addr, vt };
         told(entered, addr, vt);
     }
 }

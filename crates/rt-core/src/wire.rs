@@ -398,9 +398,8 @@ pub struct Live {
     /// The word that it counted down last, 0 if none, and its looks at it since, see `latches`.
     pub counted: u64,
     pub counted_looks: u64,
-    /// The word that it told others of last, and when, see `waits`.
-    pub told: u64,
-    pub told_vt: u64,
+    /// Words of which it told others, see `waits`.
+    pub told: [Told; LOOKS],
     pub guard: Guard,
     pub monitor: Monitor,
     /// A lock that it tried in vain, and for how long that had been held before.
@@ -415,6 +414,14 @@ pub struct Live {
     /// Words that may be locks, and how many of their sections it ended, see `early`.
     pub early: [[u64; 2]; LOOKS],
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
+}
+
+/// A word of which a thread told others; 0 if none.
+#[repr(C)]
+pub struct Told {
+    pub addr: u64,
+    /// Its clock when it changed the word last.
+    pub vt: u64,
 }
 
 /// Shortcut from a record (reference, high half) and a touch's key to the address of its slot.

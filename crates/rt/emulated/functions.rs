@@ -235,7 +235,7 @@ fn begun(entered: &Entered, me: &mut Cpu, p: &mut Pending) -> bool {
             return false;
         }
         GO_RUN => {
-            sync::sem_wait_end(entered, a, 0);
+            sync::sem_wait_end(entered, a, 0, false);
             return false;
         }
         _ => {}
@@ -376,10 +376,14 @@ fn ended_with(entered: &Entered, p: &Pending, result: u32) {
         ONCE => once::passes(entered, a),
         GUARD_ACQUIRE if result == 0 => once::passes(entered, a),
         GUARD_ACQUIRE => once::begins(entered, a),
-        SEM_WAIT | SEM_TRY if result == 0 => match p.before {
-            Some(before) => sync::sem_wait_end(entered, a, before),
-            None => sync::sem_taken(entered, a),
-        },
+        SEM_WAIT | SEM_TRY if result == 0 => {
+            // SAFETY: a semaphore of the program.
+            let more = unsafe { first_word(a) } != 0;
+            match p.before {
+                Some(before) => sync::sem_wait_end(entered, a, before, more),
+                None => sync::sem_taken(entered, a, more),
+            }
+        }
         JOIN if result == 0 => {
             // glibc's descriptor of a thread holds the word that the system clears.
             const DESCRIPTOR_BYTES: u64 = 4096;

@@ -237,10 +237,10 @@ pub mod sync {
         join(vt: u64);
         /// Before waiting for a semaphore that is not free: what is to be told to [`sem_wait_end`].
         sem_wait_begin(addr: u64) -> u64 = 0;
-        /// After having waited for a semaphore.
-        sem_wait_end(addr: u64, before: u64);
-        /// A semaphore was taken without waiting.
-        sem_taken(addr: u64);
+        /// After having waited for a semaphore; `more` if a permit is left.
+        sem_wait_end(addr: u64, before: u64, more: bool);
+        /// A semaphore was taken without waiting; `more` if a permit is left.
+        sem_taken(addr: u64, more: bool);
         /// Before posting a semaphore.
         sem_post(addr: u64);
     }

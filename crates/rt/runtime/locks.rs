@@ -594,7 +594,7 @@ unsafe fn sem_wait(wanted: &Next, s: P, pc: u64, wait: impl Fn() -> c_int) -> c_
         };
         if let Some(r) = at_once {
             if r == 0 {
-                sync::sem_taken(s as u64);
+                sync::sem_taken(s as u64, semaphore_is_free(s));
             }
             return r;
         }
@@ -602,7 +602,7 @@ unsafe fn sem_wait(wanted: &Next, s: P, pc: u64, wait: impl Fn() -> c_int) -> c_
         let before = sync::sem_wait_begin(s as u64);
         let r = wait();
         if r == 0 {
-            sync::sem_wait_end(s as u64, before);
+            sync::sem_wait_end(s as u64, before, semaphore_is_free(s));
         }
         r
     }
@@ -631,7 +631,7 @@ pub unsafe extern "C" fn tussle_sem_trywait(s: P, pc: u64) -> c_int {
         seen(s, 8, RMW, pc);
         let r = call!(SEM_TRYWAIT, (s => P) -> c_int);
         if r == 0 {
-            sync::sem_taken(s as u64);
+            sync::sem_taken(s as u64, semaphore_is_free(s));
         }
         r
     }

@@ -91,6 +91,8 @@ impl Outcome {
 #[derive(Default)]
 pub struct Tally {
     rows: Vec<Row>,
+    /// What must hold of every program, whatever its verdict, and did not.
+    faults: Vec<String>,
 }
 
 struct Row {
@@ -103,6 +105,15 @@ struct Row {
     words: String,
 }
 
+impl Row {
+    /// What is wrong with it, in one line.
+    fn wrong(&self) -> Option<String> {
+        let what = [(self.missed, "missed"), (self.accused, "accused"), (self.misnamed, "misnamed")];
+        let (_, what) = what.into_iter().find(|w| w.0)?;
+        Some(format!("{what}: {}: {}", self.name, self.words))
+    }
+}
+
 impl Tally {
     pub fn add(&mut self, case: &Case, twin: &Twin, setting: &Setting, outcome: Outcome) {
         let name = format!(
@@ -112,14 +123,20 @@ impl Tally {
             case.flags.iter().map(|f| format!(" {f}")).collect::<String>(),
             setting.words()
         );
-        assert!(outcome.truth_holds(twin), "{name}: the program counted {:?}", outcome.own);
-        assert_eq!(outcome.broken_next, None, "{name}: the command that the report names next");
+        // A long run goes on behind what is wrong, and says so at once: it may be cut off.
+        let untrue = (!outcome.truth_holds(twin)).then(|| format!("the program counted {:?}", outcome.own));
+        let broken = outcome.broken_next.iter().map(|next| format!("the command named next: {next}"));
+        self.faults.extend(untrue.into_iter().chain(broken).map(|what| format!("{name}: {what}")));
         let missed = outcome.missed(twin);
         let misnamed = twin.class == "layout" && !missed && !outcome.named;
         let classes = outcome.classes.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
         let words = format!("expected {}, exit {}, listed: {classes}", twin.class, outcome.status);
         let class = twin.class.clone();
-        self.rows.push(Row { name, class, missed, accused: outcome.accused(twin), misnamed, words });
+        let row = Row { name, class, missed, accused: outcome.accused(twin), misnamed, words };
+        if let Some(line) = row.wrong() {
+            eprintln!("{line}");
+        }
+        self.rows.push(row);
     }
 
     pub fn judged(&self) -> usize {
@@ -140,20 +157,14 @@ impl Tally {
             found - misnamed,
             count(&|r| r.missed)
         );
-        for r in self.rows.iter().filter(|r| r.missed || r.accused || r.misnamed) {
-            let what = if r.missed {
-                "missed"
-            } else if r.accused {
-                "accused"
-            } else {
-                "misnamed"
-            };
-            out.push_str(&format!("  {what}: {}: {}\n", r.name, r.words));
+        for line in self.rows.iter().filter_map(Row::wrong).chain(self.faults.iter().cloned()) {
+            out.push_str(&format!("  {line}\n"));
         }
         out
     }
 
     pub fn check(&self, allowed: &Limits) {
+        assert!(self.faults.is_empty(), "{}", self.table());
         let count = |f: &dyn Fn(&Row) -> bool| self.rows.iter().filter(|r| f(r)).count();
         assert!(count(&|r| r.missed) <= allowed.missed_max, "{}", self.table());
         assert!(count(&|r| r.accused) <= allowed.accused_max, "{}", self.table());

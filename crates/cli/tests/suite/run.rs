@@ -59,18 +59,21 @@ impl Setting {
         Setting { level: "-O2", threads: 2, how: How::Bare, ..Setting::usual() }
     }
 
-    /// Every combination.
-    pub fn all() -> Vec<Setting> {
-        let mut out = Vec::new();
-        for compiler in ["gcc", "clang"] {
-            for level in ["-O0", "-O1", "-O2"] {
-                for threads in [2, 4, 16, 64] {
-                    let one = Setting { compiler, level, threads, ..Setting::usual() };
-                    out.extend([1, 2].map(|cpus| Setting { cpus, ..one }));
-                }
-            }
-        }
-        out
+    /// Every compiler and level; all of them, or those whose words have a word of `TUSSLE_SUITE_BUILDS`.
+    pub fn builds() -> Vec<Setting> {
+        let all = ["gcc", "clang"].iter().flat_map(|&compiler| {
+            ["-O0", "-O1", "-O2"].map(|level| Setting { compiler, level, ..Setting::usual() })
+        });
+        let only = std::env::var("TUSSLE_SUITE_BUILDS").unwrap_or_default();
+        let asked = |s: &Setting| only.is_empty() || only.split(',').any(|word| s.words().contains(word));
+        all.filter(asked).collect()
+    }
+
+    /// What one build is run with: every number of threads, on two CPUs and on one.
+    pub fn runs(&self) -> Vec<Setting> {
+        let all =
+            [2, 4, 16, 64].iter().flat_map(|&threads| [2, 1].map(|cpus| Setting { threads, cpus, ..*self }));
+        all.collect()
     }
 
     /// It can be built so: Rust has its library for this machine alone, Go links statically.
@@ -117,6 +120,11 @@ impl Workshop {
     /// What `tussle report` says of one twin; `Err` is why it cannot be judged here.
     pub fn judge(&self, case: &Case, twin: &Twin, setting: &Setting) -> Result<Outcome, String> {
         let program = self.build(case, twin, setting)?;
+        self.judge_built(&program, case, setting)
+    }
+
+    /// The same of what is built already.
+    pub fn judge_built(&self, program: &Path, case: &Case, setting: &Setting) -> Result<Outcome, String> {
         let data = self.dir.path().join("suite.data");
         let mut record = match setting.cpus {
             1 => self.command("taskset"),
@@ -126,7 +134,7 @@ impl Workshop {
             record.args(["-c", "0", env!("CARGO_BIN_EXE_tussle")]);
         }
         record.arg("record").args((setting.how == How::Emulated).then_some("--emulate"));
-        record.arg("-o").arg(&data).arg("--").arg(&program).arg(setting.threads.to_string());
+        record.arg("-o").arg(&data).arg("--").arg(program).arg(setting.threads.to_string());
         let recorded = run(&mut record)?;
         if !recorded.status.success() {
             return Err(format!("not recorded: {}", String::from_utf8_lossy(&recorded.stderr)));
