@@ -1,8 +1,8 @@
 /* An array of buckets, each with its lock and its count; each thread has buckets of its own. */
 #include "common.h"
 struct bucket {
-	pthread_mutex_t lock;
 	volatile long used;
+	pthread_mutex_t lock;
 } APART;
 /* Begins with a line, so that neighbours share one however few there are. */
 static struct bucket buckets[THREADS_MAX] __attribute__((aligned(64)));

@@ -7,10 +7,10 @@ struct session { long requests, bytes, errors; };
 #else
 #define ROUND 24
 #endif
-static char *arena;
+static char *arena __attribute__((aligned(64)));
+static pthread_mutex_t lock __attribute__((aligned(64))) = PTHREAD_MUTEX_INITIALIZER;
 static size_t used;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_barrier_t turn;
+static pthread_barrier_t turn __attribute__((aligned(64)));
 static struct session *session_new(void)
 {
 	pthread_mutex_lock(&lock);

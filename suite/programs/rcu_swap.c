@@ -1,10 +1,11 @@
 /* Readers follow a pointer to a setting that a writer replaces 50 times. Each reader counts its nesting in a word of its
  * own: `nesting`, 2 x 100,000 stores each, elements 8 bytes apart. Fixed: one line each. The pointer and the settings
- * cost 50 x readers at most. Two readers at least. */
+ * cost 50 x readers at most. Two readers at least. The words are no static variable: nobody reads them here, and a
+ * compiler may leave out stores that nobody can see. */
 #include "common.h"
 struct setting { long a, b, c; };
 static struct setting *current __attribute__((aligned(64)));
-static struct { long nesting APART; } reader[THREADS_MAX] __attribute__((aligned(64)));
+struct { long nesting APART; } reader[THREADS_MAX] __attribute__((aligned(64)));
 static int left __attribute__((aligned(64)));
 static void *work(void *arg)
 {

@@ -91,6 +91,8 @@ struct Standing {
     sent: AtomicU64,
     /// Whose change let it go last: the address of that thread's [`Live`].
     let_go_by: AtomicU64,
+    /// The most that anybody had done since the latest border when it was let go, if that change ordered nothing.
+    before: AtomicU64,
     arrivals: Arrivals,
 }
 
@@ -112,6 +114,7 @@ static ALL: [Standing; THREADS] = [const {
         signals: AtomicU64::new(0),
         sent: AtomicU64::new(0),
         let_go_by: AtomicU64::new(0),
+        before: AtomicU64::new(0),
         arrivals: Arrivals::new(),
     }
 }; THREADS];
@@ -159,9 +162,8 @@ pub unsafe fn begin(t: *mut Live) {
         for (k, s) in ALL.iter().enumerate() {
             if s.live.compare_exchange(0, t as u64, AcqRel, Relaxed).is_ok() {
                 s.vt.store(now(t), Relaxed);
-                for x in [&s.at, &s.sent, &s.went_on, &s.done, &s.looks_only, &s.in_vain, &s.with_success] {
-                    x.store(0, Relaxed);
-                }
+                let counts = [&s.in_vain, &s.with_success, &s.sent, &s.done, &s.before];
+                counts.iter().chain(&[&s.at, &s.went_on, &s.looks_only]).for_each(|x| x.store(0, Relaxed));
                 s.arrivals.reset();
                 (*t).standing = k as u32 + 1;
                 // Who was just created has done nothing.
@@ -417,8 +419,20 @@ fn change(s: &Standing, from: u64, to: u64) {
 /// All who wait at an address, or would next, may go on. Told before and after the change:
 /// who looks in between sees what was there before it.
 pub fn let_go(entered: &Entered, addr: u64) {
-    let by = entered.live() as u64;
-    places().iter().filter(|s| is_at(s, WAITS, addr) || is_at(s, POSTED, addr)).for_each(|s| release(s, by));
+    let_go_all(entered, addr, false);
+}
+
+/// The same; `ordered` if all that was done until now comes before what they do.
+fn let_go_all(entered: &Entered, addr: u64, ordered: bool) {
+    let waits = |s: &&Standing| is_at(s, WAITS, addr) || is_at(s, POSTED, addr);
+    places().iter().filter(waits).for_each(|s| release(s, entered, ordered));
+}
+
+/// The most that one thread has done since the latest border.
+fn most_done(entered: &Entered) -> u64 {
+    // SAFETY: the thread's own state.
+    let own = unsafe { done(entered.live()) };
+    places().iter().map(|s| s.done.load(Relaxed)).max().unwrap_or(0).max(own)
 }
 
 /// The earliest clock of the threads that wait at an address and have never yet waited and gone on: they are at a gate
@@ -439,9 +453,10 @@ pub fn all_go_on(addr: u64) {
     });
 }
 
-fn release(s: &Standing, by: u64) {
+fn release(s: &Standing, by: &Entered, ordered: bool) {
     let Some(live) = s.thread() else { return };
-    s.let_go_by.store(by, Relaxed);
+    s.let_go_by.store(by.live() as u64, Relaxed);
+    s.before.store(if ordered { 0 } else { most_done(by) }, Relaxed);
     // SAFETY: states stay in the mapping; a clock is an atomic.
     s.mark.store(unsafe { now(live) }, Relaxed);
     change(s, WAITS, LET_GO);
@@ -457,6 +472,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         let me = own(t)?;
         went_on_unchanged(t, me);
         let waited = me.went_on.load(Relaxed) == addr;
+        let late = is_late(entered, me);
         learn(entered, me, addr);
         let never_waited = is_key(addr) && me.at.load(Relaxed) == 0;
         // Who sends message after message, and has never waited for any, has work left and keeps nobody waiting.
@@ -464,12 +480,19 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         let latest = if eager { None } else { others_wait(me, addr, by, waited) };
         // Who has never waited is behind nobody: those who get it may have been told by others what these did.
         let latest = latest.map(|latest| if never_waited { 0 } else { latest });
+        let ordered = latest.is_some();
         match all {
-            true => let_go(entered, addr),
-            false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s, t as u64)),
+            true => let_go_all(entered, addr, ordered),
+            false => {
+                let first = places().iter().find(|s| is_at(s, WAITS, addr));
+                first.into_iter().for_each(|s| release(s, entered, ordered))
+            }
         }
         me.done.fetch_max(done(t), Relaxed);
-        let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
+        let long = || match late {
+            true => me.before.load(Relaxed) >= STEP_MIN,
+            false => places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN),
+        };
         let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
         vt.into_iter().for_each(|vt| {
             places().iter().for_each(|s| s.done.store(0, Relaxed));
@@ -498,6 +521,17 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         me.state.store(state, Release);
         vt
     }
+}
+
+/// The calling thread was let go, and has hardly worked since: what others did meanwhile they did because it was late,
+/// and would do at the same time as what it will do.
+///
+/// # Safety
+/// `me` is the calling thread's.
+unsafe fn is_late(entered: &Entered, me: &Standing) -> bool {
+    // SAFETY: the caller's promise.
+    let since = unsafe { count(entered.live()) }.saturating_sub(me.went_on_vt.load(Relaxed));
+    me.went_on.load(Relaxed) != 0 && since < STEP_MIN
 }
 
 /// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when

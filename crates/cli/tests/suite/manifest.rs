@@ -53,7 +53,8 @@ pub struct Case {
     pub buggy: String,
     pub fixed: Option<String>,
     pub pair: Option<[String; 2]>,
-    /// With more threads the classes do not hold.
+    /// With fewer threads, or with more, the classes do not hold.
+    pub threads_min: Option<u32>,
     pub threads_max: Option<u32>,
     #[serde(default)]
     pub ci: Vec<String>,
@@ -114,7 +115,7 @@ impl Case {
 
     /// Its classes hold with so many threads.
     pub fn holds(&self, threads: u32) -> bool {
-        self.threads_max.is_none_or(|most| threads <= most)
+        (self.threads_min.unwrap_or(0)..=self.threads_max.unwrap_or(u32::MAX)).contains(&threads)
     }
 
     /// The twins to judge: all of them, or those of the fixed forty.
