@@ -94,6 +94,14 @@ pub(crate) fn candidates(
     out
 }
 
+/// The element of `new T[n]`, if that is what the nearest frame says.
+pub(crate) fn new_array(sites: &mut Sites, images: &mut Images, site: &Site) -> Option<Candidate> {
+    let source = sites.source_at(images, site)?;
+    let reader = Reader { image: images.get(site.image), site, source: &source, macros: &|_| None };
+    let (ty, behind) = reader.new_type(source.at(site.frame.line, site.frame.column))?;
+    source.tokens.get(behind).is_some_and(|t| t.is("[")).then_some(ty)
+}
+
 /// File name without folders.
 pub(crate) fn short(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -170,6 +178,11 @@ impl Reader<'_> {
 
     /// `new T(..)`, `new T[n]`: at the column, or the only one of the line.
     fn new_expression(&self, at: Option<usize>) -> Option<Candidate> {
+        self.new_type(at).map(|(ty, _)| ty)
+    }
+
+    /// The same, and the token behind the type.
+    fn new_type(&self, at: Option<usize>) -> Option<(Candidate, usize)> {
         let tokens = &self.source.tokens;
         let exact = at.filter(|&i| tokens[i].is("new"));
         let mut on_line = self.source.line(self.site.frame.line).filter(|&i| tokens[i].is("new"));
@@ -188,7 +201,7 @@ impl Reader<'_> {
             |t: &Token| t.kind == Kind::Punct && matches!(&*t.text, "(" | "[" | "{" | ";" | "," | ")" | "}");
         let end = (start..tokens.len().min(start + 200)).find(|&i| stop(&tokens[i]))?;
         let ty = type_name(self.image, &self.site.scope, &tokens[start..end])?;
-        self.candidate(ty, 0.95, Basis::Allocation, "`new` expression")
+        Some((self.candidate(ty, 0.95, Basis::Allocation, "`new` expression")?, end))
     }
 
     /// A call whose name (or macro) is at `at`.

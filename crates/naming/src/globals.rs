@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tussle_debuginfo::symbols::Variable;
+use tussle_evidence::tables::MALLOC_ALIGN;
 use tussle_evidence::{Basis, Evidence, Object, ObjectKind};
 
 use crate::image::{ImageId, Images};
@@ -117,7 +118,9 @@ fn object_of(found: &Found, old: &Object, images: &Images, pending: &mut Pending
     let image = images.get(found.image);
     let ty = image.ty(v.ty);
     let size = found.end - found.start;
-    let natural = ty.map_or(1, |t| align_of(&image.types, t)).max(v.align.unwrap_or(1));
+    // Without a type it is a word or an array of them, as far as its size and place go together.
+    let as_placed = || 1 << (found.start | size | MALLOC_ALIGN).trailing_zeros();
+    let natural = ty.map_or_else(as_placed, |t| align_of(&image.types, t)).max(v.align.unwrap_or(1));
     let large = size >= LARGE_VARIABLE_ALIGN && found.start.is_multiple_of(LARGE_VARIABLE_ALIGN);
     let align = if large { natural.max(LARGE_VARIABLE_ALIGN) } else { natural };
     let why = match ty {

@@ -8,6 +8,7 @@ mod alloc;
 mod buffers;
 mod carve;
 mod code;
+mod cookies;
 mod cplusplus;
 mod expr;
 mod globals;
@@ -103,6 +104,7 @@ fn name_all(
     typed::place(evidence, &mut loaded, &mut pending, registers);
     let mut sites = site::Sites::default();
     rust::part(evidence, &mut loaded, &mut sites, &mut pending);
+    cookies::part(evidence, &mut loaded, &mut sites);
     let nests = vote::Nests::default();
     let (groups, lines) = vote::groups(evidence, &mut loaded, &mut sites);
     let reused = lives::reused(evidence);

@@ -73,8 +73,8 @@ pub(crate) unsafe fn end(t: *mut Live) {
         for k in 0..LOOKS {
             let [word, ended] = core::mem::take(&mut *(&raw mut (*t).early[0]).add(k));
             // What `guards` knows of a word is beside it.
-            let proven = || [0, 1].into_iter().any(|beside| sleepers::takes_turns(word + beside));
-            if ended != 0 && (proven() || ended >= LOCKED_MIN && seems_lock(word)) {
+            let is_lock = |word| sleepers::takes_turns(word) || seems_lock(word);
+            if ended != 0 && [0, 1].into_iter().any(|beside| is_lock(word + beside)) {
                 sections::unseen(t, word, false, ended);
             }
         }
@@ -82,7 +82,8 @@ pub(crate) unsafe fn end(t: *mut Live) {
     }
 }
 
-/// The thread was the first one to take and give back the word, so often that one more time would have proven it a lock.
+/// The thread was the first one to take and give back the word, and did so twice: one more time would have proven it a
+/// lock. That it did so before anybody watched the word shows in that it was watched then.
 fn seems_lock(word: u64) -> bool {
     sync::known(word).is_some_and(|s| waits::may_be_lock(s) && waits::releases(s).load(Relaxed) != 0)
 }
