@@ -9,7 +9,7 @@ struct session { long requests, bytes, errors; };
 #endif
 static char *arena __attribute__((aligned(64)));
 static pthread_mutex_t lock __attribute__((aligned(64))) = PTHREAD_MUTEX_INITIALIZER;
-static size_t used;
+static size_t used __attribute__((aligned(64)));
 static pthread_barrier_t turn __attribute__((aligned(64)));
 static struct session *session_new(void)
 {

@@ -38,12 +38,12 @@ static unsigned long take(void)
 }
 static void *work(void *arg)
 {
-	long me = (long)arg;
+	long me = (long)arg, sum = 0;
 	for (int i = 0; i < 40000; i++) {
 		if (me % 2) put(i);
-		else take();
+		else sum += (long)take();
 	}
-	return NULL;
+	return (void *)sum;
 }
 int main(int argc, char **argv)
 {

@@ -1,7 +1,8 @@
 /* One thread counts `pending` 40,000 times and then sets `stop`; all others spin on `stop`, which lies beside it.
  * Each store takes the line from the spinners, who fetch it again: with the flag apart there is one such store. */
 #include "common.h"
-static struct {
+/* Not static: what nobody else can see and nobody reads here, a compiler may leave out. */
+struct io {
 	int stop;
 	long pending APART;
 } __attribute__((aligned(64))) io;

@@ -81,7 +81,12 @@ pub unsafe fn may_matter(t: *mut Live, addr: u64) -> bool {
 
 /// It is about to change the word, if it is: from what, where one instruction does both, to what.
 #[inline(always)]
-pub fn changing(enter: impl FnOnce() -> Option<Entered>, addr: u64, (from, to): (Option<u64>, u64)) {
+pub fn changing(
+    enter: impl FnOnce() -> Option<Entered>,
+    addr: u64,
+    (from, to): (Option<u64>, u64),
+    how: How,
+) {
     if from != Some(to)
         && let Some(t) = enter()
     {
@@ -89,7 +94,7 @@ pub fn changing(enter: impl FnOnce() -> Option<Entered>, addr: u64, (from, to): 
         if waits::watched(addr) {
             waits::changing(&t, addr, from, to)
         } else if !gives {
-            waits::tell(&t, addr, from, to)
+            waits::tell(&t, addr, (from, to), how)
         }
     }
 }

@@ -109,12 +109,13 @@ unsafe fn last_told(t: *mut Live, addr: u64) -> *mut Told {
 
 /// The calling thread is about to change a word that nobody has waited for, after it worked for long: who looks at the
 /// word later, for the first time or again, does so after that work. Locks are left out: to take and to give back tells
-/// nothing of what lies between two sections.
-pub fn tell(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
+/// nothing of what lies between two sections. Who adds to 0 posts something, or counts.
+pub fn tell(entered: &Entered, addr: u64, (from, to): (Option<u64>, u64), how: How) {
     // SAFETY: the caller is inside the recorder: the thread's structures are its own.
     unsafe {
         let t = entered.live();
-        if from == Some(0) || brings_back(t, addr, from.is_some(), to) || !may_tell(t, addr) {
+        let takes = from == Some(0) && how != How::Counts;
+        if takes || brings_back(t, addr, from.is_some(), to) || !may_tell(t, addr) {
             return;
         }
         let vt = sync::new_run(entered);
@@ -403,7 +404,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         }
         if cell(addr).load(Relaxed) != POLLED {
             // Who will look is still on the way.
-            return from.map_or_else(|| tell(entered, addr, None, to), |_| ());
+            return from.map_or_else(|| tell(entered, addr, (None, to), How::Sets), |_| ());
         }
         let last = ring(s, CHANGED).fetch_max(now(t), AcqRel);
         let before = ring(s, CHANGES).fetch_add(1, Relaxed);

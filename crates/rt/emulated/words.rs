@@ -83,7 +83,7 @@ pub fn stored(cpu: u32, addr: u64, n: u64, pc: u64) {
         let superseded = value(addr, n) != to || takes::brings_back(live(cpu), addr, false, to);
         let late = superseded && seems_held(cpu, addr, to);
         if !late && matters(cpu, addr) {
-            polled::changing(|| enter(cpu), addr, (None, to));
+            polled::changing(|| enter(cpu), addr, (None, to), How::Sets);
         }
         polled::storing(live(cpu), addr, to);
         polled::stored(|| enter(cpu), addr);
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn tussle_emulated_may_change(cpu: u32, addr: u64) -> bool
 /// The calling thread has this number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_emulated_changing(cpu: u32, addr: u64, from: u64, to: u64) {
-    polled::changing(|| enter(cpu), addr, (Some(from), to));
+    polled::changing(|| enter(cpu), addr, (Some(from), to), How::Sets);
 }
 
 /// An atomic instruction found `from` in a word and left `to`; `counts` if it adds.

@@ -46,7 +46,7 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $store(a: *mut $ty, v: $ty, mo: u32, pc: u64) {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
-                waits::changing(a as u64, || (None, v as u64));
+                waits::changing(a as u64, How::Sets, || (None, v as u64));
                 waits::storing(a as u64, v as u64);
                 note(a as u64, $bytes, WRITE, pc);
                 // Memory orders of the C ABI: 3 is release, 5 sequentially consistent (a locked exchange).
@@ -67,7 +67,7 @@ macro_rules! atomics {
             unsafe {
                 // Whatever was there: who takes a lock must not only release, and who releases stores.
                 let from = || (mo & 7 != RELEASE).then(|| <$atomic>::from_ptr(a).load(Relaxed) as u64);
-                waits::changing(a as u64, || (from(), v as u64));
+                waits::changing(a as u64, How::Sets, || (from(), v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 let old = <$atomic>::from_ptr(a).swap(v, SeqCst);
                 waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);
@@ -87,7 +87,7 @@ macro_rules! atomics {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 let now = || <$atomic>::from_ptr(a).load(Relaxed) as u64;
-                waits::changing(a as u64, || exchange(now(), *c as u64, v as u64));
+                waits::changing(a as u64, How::Compares, || exchange(now(), *c as u64, v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
                     Ok(old) => {
@@ -109,7 +109,7 @@ macro_rules! atomics {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 let now = || <$atomic>::from_ptr(a).load(Relaxed) as u64;
-                waits::changing(a as u64, || exchange(now(), c as u64, v as u64));
+                waits::changing(a as u64, How::Compares, || exchange(now(), c as u64, v as u64));
                 note(a as u64, $bytes, RMW, pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
                     Ok(old) => {
@@ -137,7 +137,7 @@ macro_rules! atomics {
                     let now = <$atomic>::from_ptr(a).load(Relaxed);
                     (Some(now as u64), to(now, v) as u64)
                 };
-                waits::changing(a as u64, change);
+                waits::changing(a as u64, $how, change);
                 note(a as u64, $bytes, RMW, pc);
                 let old = <$atomic>::from_ptr(a).$op(v, SeqCst);
                 waits::exchanged(a as u64, $bytes, old as u64, to(old, v) as u64, $how);

@@ -450,10 +450,10 @@ pub mod waits {
 
     /// It is about to change the word as `change` says, if it is: from what, where one instruction does both, to what.
     #[inline(always)]
-    pub fn changing(addr: u64, change: impl FnOnce() -> (Option<u64>, u64)) {
+    pub fn changing(addr: u64, how: How, change: impl FnOnce() -> (Option<u64>, u64)) {
         // SAFETY: the state is the calling thread's.
         if recording() && unsafe { core::may_matter(current(), addr) } {
-            core::changing(enter, addr, change())
+            core::changing(enter, addr, change(), how)
         }
     }
 
