@@ -21,8 +21,9 @@ const RING: usize = 8;
 #[repr(C)]
 pub(crate) struct Slot {
     pub(crate) addr: AtomicU64,
-    /// Barrier: number of threads. Mutex: clock when it was taken.
+    /// Barrier: number of threads. Mutex: clock when it was taken, and by whom, 0 if that is not known.
     pub(crate) a: AtomicU64,
+    pub(crate) taker: AtomicU64,
     /// Barrier: arrivals. Mutex: clock for which it was held, in total. Condition: waiters now.
     b: AtomicU64,
     /// Condition: most waiters at one broadcast. Semaphore: waiters now.
@@ -56,6 +57,7 @@ static TABLE: [Slot; SLOTS] = [const {
     Slot {
         addr: AtomicU64::new(0),
         a: AtomicU64::new(0),
+        taker: AtomicU64::new(0),
         b: AtomicU64::new(0),
         c: AtomicU64::new(0),
         seq: AtomicU64::new(0),
@@ -90,7 +92,7 @@ pub fn reset_after_fork() {
 pub(crate) fn clear(s: &Slot) {
     let counts = [&s.count, &s.counted, &s.by_count, &s.marks];
     let early = [&s.earlier, &s.early, &s.in_vain];
-    let all = [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second];
+    let all = [&s.a, &s.taker, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second];
     for x in all.into_iter().chain(counts).chain(early) {
         x.store(0, Relaxed);
     }
@@ -377,6 +379,7 @@ pub fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
             }
         }
         s.a.store(now(t), Relaxed);
+        s.taker.store(thread_number(entered), Relaxed);
         monitors::locked(entered, s, addr);
         sections::begin(t, addr, false);
     }
@@ -417,7 +420,9 @@ pub fn unlocking(entered: &Entered, addr: u64) {
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
-        let held = now(t).saturating_sub(s.a.load(Relaxed));
+        // Another thread's clock says nothing of this one's. What is no lock may be had by several at once.
+        let mine = s.taker.load(Relaxed) == thread_number(entered);
+        let held = if mine { now(t).saturating_sub(s.a.load(Relaxed)) } else { 0 };
         // The clock moves in steps when counters empty: what looks like a short hold may be no hold at all.
         if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);
