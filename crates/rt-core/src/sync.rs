@@ -21,9 +21,8 @@ const RING: usize = 8;
 #[repr(C)]
 pub(crate) struct Slot {
     pub(crate) addr: AtomicU64,
-    /// Barrier: number of threads. Mutex: clock when it was taken, and by whom, 0 if that is not known.
+    /// Barrier: number of threads. Word of a lock: clock when it was taken.
     pub(crate) a: AtomicU64,
-    pub(crate) taker: AtomicU64,
     /// Barrier: arrivals. Mutex: clock for which it was held, in total. Condition: waiters now.
     b: AtomicU64,
     /// Condition: most waiters at one broadcast. Semaphore: waiters now.
@@ -57,7 +56,6 @@ static TABLE: [Slot; SLOTS] = [const {
     Slot {
         addr: AtomicU64::new(0),
         a: AtomicU64::new(0),
-        taker: AtomicU64::new(0),
         b: AtomicU64::new(0),
         c: AtomicU64::new(0),
         seq: AtomicU64::new(0),
@@ -92,7 +90,7 @@ pub fn reset_after_fork() {
 pub(crate) fn clear(s: &Slot) {
     let counts = [&s.count, &s.counted, &s.by_count, &s.marks];
     let early = [&s.earlier, &s.early, &s.in_vain];
-    let all = [&s.a, &s.taker, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second];
+    let all = [&s.a, &s.b, &s.c, &s.seq, &s.waited, &s.free, &s.kind, &s.second];
     for x in all.into_iter().chain(counts).chain(early) {
         x.store(0, Relaxed);
     }
@@ -226,11 +224,18 @@ pub(crate) fn join_holding(entered: &Entered, vt: u64) {
         let t = entered.live();
         let before = settle(entered);
         join(entered, vt);
-        for k in 0..((*t).held_count as usize).min(HELD) {
-            let lock = (*(&raw const (*t).held[0]).add(k)).addr;
-            slot(entered, lock).a.fetch_add(now(t) - before, Relaxed);
-        }
+        (*t).since.iter_mut().for_each(|since| since.vt += now(t) - before);
     }
+}
+
+/// The thread's cell for since when it has had a lock. A cell of its own, as what is no lock may be had by several at
+/// once, whose clocks say nothing of each other's.
+///
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn since(t: *mut Live, lock: u64) -> *mut Since {
+    // SAFETY: below their number.
+    unsafe { (&raw mut (*t).since[0]).add((lock >> 3 ^ lock >> 9) as usize % HELD) }
 }
 
 /// A thread is about to be created: the clock at which it starts. All threads of one burst start together, after
@@ -378,8 +383,7 @@ pub fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
                 advance(t, vt);
             }
         }
-        s.a.store(now(t), Relaxed);
-        s.taker.store(thread_number(entered), Relaxed);
+        *since(t, addr) = Since { lock: addr, vt: now(t) };
         monitors::locked(entered, s, addr);
         sections::begin(t, addr, false);
     }
@@ -420,9 +424,8 @@ pub fn unlocking(entered: &Entered, addr: u64) {
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
-        // Another thread's clock says nothing of this one's. What is no lock may be had by several at once.
-        let mine = s.taker.load(Relaxed) == thread_number(entered);
-        let held = if mine { now(t).saturating_sub(s.a.load(Relaxed)) } else { 0 };
+        let since = since(t, addr);
+        let held = if (*since).lock == addr { now(t).saturating_sub((*since).vt) } else { 0 };
         // The clock moves in steps when counters empty: what looks like a short hold may be no hold at all.
         if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);

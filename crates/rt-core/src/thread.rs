@@ -255,6 +255,7 @@ unsafe fn has_seen_nothing(t: *mut Live) {
     unsafe {
         (*t).looks.iter_mut().for_each(|look| look.addr = 0);
         (*t).takes.iter_mut().for_each(|take| take.word = 0);
+        (*t).since.iter_mut().for_each(|since| since.lock = 0);
         (*t).told.iter_mut().for_each(|told| told.addr = 0);
         (*t).guard = Guard::NONE;
         ((*t).looked, (*t).took, (*t).counted, (*t).tried) = (0, 0, 0, 0);

@@ -525,7 +525,6 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         // SAFETY: the state is the calling thread's, which is inside the recorder.
         let long = unsafe { worked(entered.live()) };
         s.a.store(if long { sync::settle(entered) } else { 0 }, Release);
-        s.taker.store(0, Relaxed);
         holder(s).store(me, Relaxed);
         sleepers::took_again(entered, addr);
         s.by_count.store((how == How::Counts) as u64, Relaxed);

@@ -398,6 +398,8 @@ pub struct Live {
     /// The word that it counted down last, 0 if none, and its looks at it since, see `latches`.
     pub counted: u64,
     pub counted_looks: u64,
+    /// Since when it has had locks.
+    pub since: [Since; HELD],
     /// Words of which it told others, see `waits`.
     pub told: [Told; LOOKS],
     pub guard: Guard,
@@ -414,6 +416,14 @@ pub struct Live {
     /// Words that may be locks, and how many of their sections it ended, see `early`.
     pub early: [[u64; 2]; LOOKS],
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
+}
+
+/// When a thread took a lock that it may still have; 0 if none.
+#[repr(C)]
+pub struct Since {
+    pub lock: u64,
+    /// Its clock, less the time in which it was set forward as nobody's work.
+    pub vt: u64,
 }
 
 /// A word of which a thread told others; 0 if none.

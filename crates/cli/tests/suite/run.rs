@@ -126,14 +126,14 @@ impl Workshop {
     /// The same of what is built already.
     pub fn judge_built(&self, program: &Path, case: &Case, setting: &Setting) -> Result<Outcome, String> {
         let data = self.dir.path().join("suite.data");
-        let mut record = match setting.cpus {
-            1 => self.command("taskset"),
-            _ => self.command(env!("CARGO_BIN_EXE_tussle")),
-        };
-        if setting.cpus == 1 {
-            record.args(["-c", "0", env!("CARGO_BIN_EXE_tussle")]);
-        }
-        record.arg("record").args((setting.how == How::Emulated).then_some("--emulate"));
+        // libstdc++ 12 lets threads sleep for ever at a semaphore that is free (GCC's bug 104928), with or without us.
+        let mut record = self.command("timeout");
+        record.args(["120"]);
+        record.args((setting.cpus == 1).then_some(["taskset", "-c", "0"]).iter().flatten());
+        record
+            .arg(env!("CARGO_BIN_EXE_tussle"))
+            .arg("record")
+            .args((setting.how == How::Emulated).then_some("--emulate"));
         record.arg("-o").arg(&data).arg("--").arg(program).arg(setting.threads.to_string());
         let recorded = run(&mut record)?;
         if !recorded.status.success() {
