@@ -1,4 +1,5 @@
-//! Arrays of C++ whose elements have a destructor: `new T[n]` keeps n before them (Itanium C++ ABI, 2.7, array cookies).
+//! Arrays of C++ whose elements have a destructor: `new T[n]` keeps n before them (Itanium C++ ABI, 2.7, array
+//! cookies).
 
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::{TypeId, TypeTable};
