@@ -1,6 +1,6 @@
 //! Semaphores of one permit: who has it keeps others out, as with a lock. How many permits there are shows when one is
-//! left while a thread has one, when two threads have one at once, or when one gives back what another one took. Then it
-//! is no lock, for good.
+//! left while a thread has one, when two threads have one at once, or when one gives back what another took. Then it is
+//! no lock, for good.
 
 use crate::sections;
 use crate::sync::{self, Slot, thread_number};

@@ -91,8 +91,8 @@ struct Standing {
     sent: AtomicU64,
     /// Whose change let it go last: the address of that thread's [`Live`].
     let_go_by: AtomicU64,
-    /// The most that anybody had done since the latest border when it was let go, if that change ordered nothing.
-    before: AtomicU64,
+    /// How often that thread changed the same again before it went on.
+    again: AtomicU64,
     arrivals: Arrivals,
 }
 
@@ -114,7 +114,7 @@ static ALL: [Standing; THREADS] = [const {
         signals: AtomicU64::new(0),
         sent: AtomicU64::new(0),
         let_go_by: AtomicU64::new(0),
-        before: AtomicU64::new(0),
+        again: AtomicU64::new(0),
         arrivals: Arrivals::new(),
     }
 }; THREADS];
@@ -162,7 +162,7 @@ pub unsafe fn begin(t: *mut Live) {
         for (k, s) in ALL.iter().enumerate() {
             if s.live.compare_exchange(0, t as u64, AcqRel, Relaxed).is_ok() {
                 s.vt.store(now(t), Relaxed);
-                let counts = [&s.in_vain, &s.with_success, &s.sent, &s.done, &s.before];
+                let counts = [&s.in_vain, &s.with_success, &s.sent, &s.done, &s.again];
                 counts.iter().chain(&[&s.at, &s.went_on, &s.looks_only]).for_each(|x| x.store(0, Relaxed));
                 s.arrivals.reset();
                 (*t).standing = k as u32 + 1;
@@ -419,20 +419,8 @@ fn change(s: &Standing, from: u64, to: u64) {
 /// All who wait at an address, or would next, may go on. Told before and after the change:
 /// who looks in between sees what was there before it.
 pub fn let_go(entered: &Entered, addr: u64) {
-    let_go_all(entered, addr, false);
-}
-
-/// The same; `ordered` if all that was done until now comes before what they do.
-fn let_go_all(entered: &Entered, addr: u64, ordered: bool) {
-    let waits = |s: &&Standing| is_at(s, WAITS, addr) || is_at(s, POSTED, addr);
-    places().iter().filter(waits).for_each(|s| release(s, entered, ordered));
-}
-
-/// The most that one thread has done since the latest border.
-fn most_done(entered: &Entered) -> u64 {
-    // SAFETY: the thread's own state.
-    let own = unsafe { done(entered.live()) };
-    places().iter().map(|s| s.done.load(Relaxed)).max().unwrap_or(0).max(own)
+    let by = entered.live() as u64;
+    places().iter().filter(|s| is_at(s, WAITS, addr) || is_at(s, POSTED, addr)).for_each(|s| release(s, by));
 }
 
 /// The earliest clock of the threads that wait at an address and have never yet waited and gone on: they are at a gate
@@ -453,10 +441,10 @@ pub fn all_go_on(addr: u64) {
     });
 }
 
-fn release(s: &Standing, by: &Entered, ordered: bool) {
+fn release(s: &Standing, by: u64) {
     let Some(live) = s.thread() else { return };
-    s.let_go_by.store(by.live() as u64, Relaxed);
-    s.before.store(if ordered { 0 } else { most_done(by) }, Relaxed);
+    s.let_go_by.store(by, Relaxed);
+    s.again.store(0, Relaxed);
     // SAFETY: states stay in the mapping; a clock is an atomic.
     s.mark.store(unsafe { now(live) }, Relaxed);
     change(s, WAITS, LET_GO);
@@ -480,20 +468,16 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         let latest = if eager { None } else { others_wait(me, addr, by, waited) };
         // Who has never waited is behind nobody: those who get it may have been told by others what these did.
         let latest = latest.map(|latest| if never_waited { 0 } else { latest });
-        let ordered = latest.is_some();
+        let own = |s: &&Standing| is_at(s, LET_GO, addr) && s.let_go_by.load(Relaxed) == t as u64;
+        places().iter().filter(own).for_each(|s| _ = s.again.fetch_add(1, Relaxed));
         match all {
-            true => let_go_all(entered, addr, ordered),
-            false => {
-                let first = places().iter().find(|s| is_at(s, WAITS, addr));
-                first.into_iter().for_each(|s| release(s, entered, ordered))
-            }
+            true => let_go(entered, addr),
+            false => _ = places().iter().find(|s| is_at(s, WAITS, addr)).inspect(|s| release(s, t as u64)),
         }
         me.done.fetch_max(done(t), Relaxed);
-        let long = || match late {
-            true => me.before.load(Relaxed) >= STEP_MIN,
-            false => places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN),
-        };
-        let vt = latest.filter(|_| long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
+        let long = || places().iter().any(|s| s.done.load(Relaxed) >= STEP_MIN);
+        let vt =
+            latest.filter(|_| !late && long()).map(|latest| round(sync::settle(entered).max(latest) + 1));
         vt.into_iter().for_each(|vt| {
             places().iter().for_each(|s| s.done.store(0, Relaxed));
             BORDER.fetch_max(vt, AcqRel);
@@ -523,15 +507,17 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
     }
 }
 
-/// The calling thread was let go, and has hardly worked since: what others did meanwhile they did because it was late,
-/// and would do at the same time as what it will do.
+/// The calling thread was let go, much more came before it went on, and it has hardly worked since: what others did
+/// meanwhile they did because it was late, and would do at the same time as what it will do.
 ///
 /// # Safety
 /// `me` is the calling thread's.
 unsafe fn is_late(entered: &Entered, me: &Standing) -> bool {
+    // A queue of elements. What comes once or twice more is a step of threads in turn.
+    const MORE_MIN: u64 = 8;
     // SAFETY: the caller's promise.
     let since = unsafe { count(entered.live()) }.saturating_sub(me.went_on_vt.load(Relaxed));
-    me.went_on.load(Relaxed) != 0 && since < STEP_MIN
+    me.went_on.load(Relaxed) != 0 && me.again.load(Relaxed) >= MORE_MIN && since < STEP_MIN
 }
 
 /// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when
