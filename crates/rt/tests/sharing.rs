@@ -206,6 +206,36 @@ fn who_works_at_once_takes_no_turns() {
     }
 }
 
+/// Two threads that store 100,000 times each beside each other: what one CPU makes of that is not what the program does.
+#[test]
+fn one_cpu_hides_no_fight() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("meanwhile", &[]);
+    for (mode, least) in [("ring", 80_000.0), ("sampled", 50_000.0), ("permits", 50_000.0)] {
+        for how in [ONE_CPU, How::default()] {
+            let ran = lab.run(&exe, &[mode], how);
+            let e = total_e(&observed(&ran.evidence), false);
+            assert!(ran.status == 0 && e >= least, "{mode}: E {e} of 200,000 stores");
+        }
+    }
+}
+
+/// A word that many have at once is no lock, and sets nobody's clock forward: what they did fits between begin and end.
+#[test]
+fn what_many_have_at_once_loses_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("meanwhile", &[]);
+    for _ in 0..3 {
+        let ran = lab.run(&exe, &["bits"], How::default());
+        assert_eq!((ran.status, &ran.unusable[..]), (0, &[][..]));
+        let of_bits = |a: &&tussle_evidence::Access| a.rmws > 0 && a.actor != 0;
+        let counted: u64 = ran.evidence.accesses.iter().filter(of_bits).map(|a| a.rmws).sum();
+        assert_eq!(counted, 64 * 2 * 25_000);
+        let last = ran.evidence.actors.iter().map(|a| a.vt1).max().unwrap();
+        assert!(last < 1 << 40, "a clock of {last}");
+    }
+}
+
 /// E of what fights on the heap, and how many lives the address with most of them had.
 fn e_on_the_heap(lab: &Lab, exe: &std::path::Path, args: &[&str]) -> (f64, usize) {
     let ran = lab.run(exe, args, How::default());
