@@ -228,14 +228,30 @@ pub(crate) fn join_holding(entered: &Entered, vt: u64) {
     }
 }
 
-/// The thread's cell for since when it has had a lock. A cell of its own, as what is no lock may be had by several at
+/// Since when the thread has had a lock, if it took it. It keeps that for itself: what is no lock may be had by several at
 /// once, whose clocks say nothing of each other's.
 ///
 /// # Safety
 /// `t` is the calling thread's.
-unsafe fn since(t: *mut Live, lock: u64) -> *mut Since {
-    // SAFETY: below their number.
-    unsafe { (&raw mut (*t).since[0]).add((lock >> 3 ^ lock >> 9) as usize % HELD) }
+unsafe fn since(t: *mut Live, lock: u64) -> Option<*mut Since> {
+    // SAFETY: the thread's own cells, below their number.
+    unsafe { (0..HELD).map(|k| (&raw mut (*t).since[0]).add(k)).find(|since| (**since).lock == lock) }
+}
+
+/// The thread takes a lock: of the last ones that it took, the oldest is forgotten.
+///
+/// # Safety
+/// `t` is the calling thread's.
+unsafe fn takes(t: *mut Live, lock: u64) {
+    // SAFETY: the caller's promise; the place is below HELD.
+    unsafe {
+        let new = Since { lock, vt: now(t) };
+        let cell = since(t, lock).unwrap_or_else(|| {
+            (*t).since_next = ((*t).since_next + 1) % HELD as u64;
+            (&raw mut (*t).since[0]).add((*t).since_next as usize)
+        });
+        *cell = new;
+    }
 }
 
 /// A thread is about to be created: the clock at which it starts. All threads of one burst start together, after
@@ -383,7 +399,7 @@ pub fn locked(entered: &Entered, addr: u64, held_before: Option<u64>) {
                 advance(t, vt);
             }
         }
-        *since(t, addr) = Since { lock: addr, vt: now(t) };
+        takes(t, addr);
         monitors::locked(entered, s, addr);
         sections::begin(t, addr, false);
     }
@@ -424,8 +440,7 @@ pub fn unlocking(entered: &Entered, addr: u64) {
     unsafe {
         let t = entered.live();
         let s = slot(entered, addr);
-        let since = since(t, addr);
-        let held = if (*since).lock == addr { now(t).saturating_sub((*since).vt) } else { 0 };
+        let held = since(t, addr).map_or(0, |since| now(t).saturating_sub((*since).vt));
         // The clock moves in steps when counters empty: what looks like a short hold may be no hold at all.
         if held >= HOLD_MIN {
             s.b.fetch_add(held, AcqRel);

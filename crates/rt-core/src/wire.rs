@@ -400,6 +400,7 @@ pub struct Live {
     pub counted_looks: u64,
     /// Since when it has had locks.
     pub since: [Since; HELD],
+    pub since_next: u64,
     /// Words of which it told others, see `waits`.
     pub told: [Told; LOOKS],
     pub guard: Guard,
