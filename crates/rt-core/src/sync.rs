@@ -228,8 +228,8 @@ pub(crate) fn join_holding(entered: &Entered, vt: u64) {
     }
 }
 
-/// Since when the thread has had a lock, if it took it. It keeps that for itself: what is no lock may be had by several at
-/// once, whose clocks say nothing of each other's.
+/// Since when the thread has had a lock, if it took it. It keeps that for itself: what is no lock may be had by several
+/// at once, whose clocks say nothing of each other's.
 ///
 /// # Safety
 /// `t` is the calling thread's.

@@ -206,7 +206,7 @@ fn who_works_at_once_takes_no_turns() {
     }
 }
 
-/// Two threads that store 100,000 times each beside each other: what one CPU makes of that is not what the program does.
+/// Two threads that store 100,000 times each beside each other, whatever one CPU makes of that.
 #[test]
 fn one_cpu_hides_no_fight() {
     let Some(lab) = Lab::new() else { return };
