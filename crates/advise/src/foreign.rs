@@ -36,7 +36,7 @@ pub(crate) fn is_a_library_s(e: &Evidence, group: &Group) -> bool {
             own += if a.kept && b.kept { 0.0 } else { pair.across_e };
         }
         // Inside of one struct of a library's it is that which moves what the program does not use in place.
-        let inside = pair.stored != pair.lost && a.moved && b.moved && are_of_one(a, b);
+        let inside = a.moved && b.moved && are_of_one(a, b);
         if (a.own || b.own) && !inside && fields_part(&e.types, a, b) {
             own += pair.e - pair.across_e;
         }

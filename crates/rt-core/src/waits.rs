@@ -222,10 +222,16 @@ pub fn seen(entered: &Entered, addr: u64) {
     }
 }
 
-/// The calling thread gives the CPU away: it waits for the word that it looked at last.
+/// The calling thread gives the CPU away: it waits for the word that it looked at last. What it has changed since it
+/// does not wait for: it has what it wanted.
 pub fn yielding(entered: &Entered) {
-    // SAFETY: `looked` is the thread's own word.
-    asleep_for(entered, unsafe { (*entered.live()).looked });
+    // SAFETY: `looked` is the thread's own word, and the look one of its own.
+    unsafe {
+        let addr = (*entered.live()).looked;
+        if (*own(entered.live(), addr)).again != STORED {
+            asleep_for(entered, addr);
+        }
+    }
 }
 
 /// The calling thread goes to sleep until a word changes at which it has looked.
@@ -355,7 +361,7 @@ fn is_plain_lock(s: &'static Slot) -> bool {
 }
 
 /// The calling thread is about to change a watched word to `to`; `from` is what one instruction will find there.
-pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
+pub fn changing(entered: &Entered, addr: u64, (from, to): (Option<u64>, u64), how: How) {
     // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
     unsafe {
         let t = entered.live();
@@ -390,6 +396,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         // Who was let go itself hands on what came before that, to those who wait since then.
         let longest = standing::waits_since(addr).unwrap_or(u64::MAX);
         let by = match from {
+            Some(_) if how == How::Counts => By::Count,
             Some(_) => By::Exchange,
             None if gives_back => By::Return,
             None => By::Store,
