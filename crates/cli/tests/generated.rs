@@ -1,4 +1,5 @@
-//! Programs from a seed, recorded; then report, advise and fix are asked about the one struct that they fight over.
+//! Programs from a seed, recorded; then report, advise, fix and predict are asked about the one struct that they fight
+//! over.
 //!
 //! `cargo test` runs a few, `TUSSLE_SLOW=generated` two hundred, and `hunt` on ten of them.
 
@@ -90,6 +91,8 @@ fn contradiction(folder: &Path) -> Option<String> {
     let details = view["details"]["advice"].as_array().map_or(&[][..], Vec::as_slice);
     let latent = details.iter().all(|d| d["latent"] == true);
     let class = view["class"].as_str().unwrap_or("not fought over");
+    let effect =
+        details.first().filter(|_| class == "a layout helps").map(|d| predicted(folder, &d["moves"]));
     let said =
         format!("report ends with {report:?}, advise says {class} with {rows} rows, fix ends with {fix:?}");
     let acts = rows > 0 && fix == Some(0);
@@ -102,7 +105,19 @@ fn contradiction(folder: &Path) -> Option<String> {
         (Some(0), _) => rows > 0 || fix == Some(0),
         _ => true,
     };
-    wrong.then_some(said)
+    let slower = effect.as_ref().is_some_and(|e| e["high"].as_f64().is_none_or(|high| high < 0.0));
+    (wrong || slower).then(|| format!("{said}, predict says {effect:?}"))
+}
+
+/// The effect of moves that `predict` has on a machine with more CPUs than the programs have threads.
+fn predicted(folder: &Path, moves: &serde_json::Value) -> serde_json::Value {
+    let on = ["predict", "--format", "json", "--machine", "1s-zen4-32", "--draws", "20", "t.data"];
+    let moves = moves.as_array().into_iter().flatten().filter_map(|m| m.as_str());
+    let moves = moves.flat_map(|m| ["--move", m]);
+    let arguments: Vec<&str> = on.into_iter().chain(["-C", "struct shared"]).chain(moves).collect();
+    let view: serde_json::Value =
+        serde_json::from_slice(&tussle(folder, &arguments).stdout).unwrap_or_default();
+    view["effect"].clone()
 }
 
 /// A hunt repairs what it finds, or says that something is left; what it hands out applies to the program. It begins
