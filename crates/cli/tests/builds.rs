@@ -47,8 +47,8 @@ fn found(view: &Value, structs: &[&str; 3]) -> [(bool, bool); 3] {
     })
 }
 
-/// Hunts there may be of one program. On a busy machine threads may take turns in a later recording: a case is not seen
-/// again then, or nothing can be said of a patch, and hunt says so.
+/// Hunts there may be of one program. On a busy machine threads may take turns: a case is not seen then, or not again,
+/// or nothing can be said of a patch, and hunt says so.
 const HUNTS_MAX: usize = 3;
 
 fn is_undecided(view: &Value) -> bool {
@@ -67,7 +67,8 @@ fn check(folder: &Folder) -> Option<String> {
     let before = folders::stamps(lab.path());
     let mut hunted = hunt(folder, lab.path(), &[]);
     for _ in 1..HUNTS_MAX {
-        if !is_undecided(&hunted.0) {
+        let all = found(&hunted.0, &folder.structs()).iter().all(|(named, patched)| *named && *patched);
+        if all && !is_undecided(&hunted.0) {
             break;
         }
         hunted = hunt(folder, lab.path(), &[]);
