@@ -92,7 +92,7 @@ pub fn changing(
     {
         let gives = guards::changing(&t, addr, from.is_some(), to);
         if waits::watched(addr) {
-            waits::changing(&t, addr, (from, to), how)
+            waits::changing(&t, addr, from, to)
         } else if !gives {
             waits::tell(&t, addr, (from, to), how)
         }

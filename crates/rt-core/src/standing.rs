@@ -57,8 +57,6 @@ pub enum By {
     Return,
     /// An instruction that reads what it changes.
     Exchange,
-    /// One that adds. By who was let go at this word it passes the turn on, as a store does; else it is an exchange.
-    Count,
     /// A function of libc.
     Call,
 }
@@ -462,11 +460,6 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         let me = own(t)?;
         went_on_unchanged(t, me);
         let waited = me.went_on.load(Relaxed) == addr;
-        let by = match by {
-            By::Count if waited => By::Store,
-            By::Count => By::Exchange,
-            by => by,
-        };
         let late = is_late(entered, me);
         learn(entered, me, addr);
         let never_waited = is_key(addr) && me.at.load(Relaxed) == 0;
@@ -506,7 +499,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             _ if eager => WORKS,
             By::Store => CHANGED,
             // It may have taken what it will work with.
-            By::Exchange | By::Count | By::Return => WORKS,
+            By::Exchange | By::Return => WORKS,
             By::Call => POSTED,
         };
         me.state.store(state, Release);

@@ -361,7 +361,7 @@ fn is_plain_lock(s: &'static Slot) -> bool {
 }
 
 /// The calling thread is about to change a watched word to `to`; `from` is what one instruction will find there.
-pub fn changing(entered: &Entered, addr: u64, (from, to): (Option<u64>, u64), how: How) {
+pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
     // SAFETY: the look is one of the thread's own, below LOOKS; what threads share are the slot's atomics.
     unsafe {
         let t = entered.live();
@@ -396,7 +396,6 @@ pub fn changing(entered: &Entered, addr: u64, (from, to): (Option<u64>, u64), ho
         // Who was let go itself hands on what came before that, to those who wait since then.
         let longest = standing::waits_since(addr).unwrap_or(u64::MAX);
         let by = match from {
-            Some(_) if how == How::Counts => By::Count,
             Some(_) => By::Exchange,
             None if gives_back => By::Return,
             None => By::Store,
