@@ -77,10 +77,7 @@ fn emulated(cases: &[&Case], limits: &Limits) {
         let mut tally = Tally::default();
         for case in cases.iter().filter(|c| setting.is_for(c)) {
             for twin in &case.twins(true) {
-                match workshop.judge(case, twin, setting) {
-                    Ok(outcome) => tally.add(case, twin, setting, outcome),
-                    Err(skipped) => skip(&format!("{} {}: {skipped}", case.source, setting.words())),
-                }
+                judge_all(&workshop, case, twin, &[*setting], &mut tally);
             }
         }
         println!("{}: {}", setting.words(), tally.table());

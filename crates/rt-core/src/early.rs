@@ -73,8 +73,7 @@ pub(crate) unsafe fn end(t: *mut Live) {
         for k in 0..LOOKS {
             let [word, ended] = core::mem::take(&mut *(&raw mut (*t).early[0]).add(k));
             // What `guards` knows of a word is beside it.
-            let is_lock = |word| sleepers::takes_turns(word) || seems_lock(word);
-            if ended != 0 && [0, 1].into_iter().any(|beside| is_lock(word + beside)) {
+            if ended != 0 && [0, 1].into_iter().any(|beside| seems_lock(word + beside)) {
                 sections::unseen(t, word, false, ended);
             }
         }
@@ -82,8 +81,8 @@ pub(crate) unsafe fn end(t: *mut Live) {
     }
 }
 
-/// The thread was the first one to take and give back the word, and did so twice: one more time would have proven it a
-/// lock. That it did so before anybody watched the word shows in that it was watched then.
+/// The word is a lock, or one more time would have proven it one: it was given back while it was watched, which is so
+/// since it was given back before.
 fn seems_lock(word: u64) -> bool {
     sync::known(word).is_some_and(|s| waits::may_be_lock(s) && waits::releases(s).load(Relaxed) != 0)
 }

@@ -515,9 +515,9 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
 unsafe fn is_late(entered: &Entered, me: &Standing) -> bool {
     // A queue of elements. What comes once or twice more is a step of threads in turn.
     const MORE_MIN: u64 = 8;
-    // SAFETY: the caller's promise.
-    let since = unsafe { count(entered.live()) }.saturating_sub(me.went_on_vt.load(Relaxed));
-    me.went_on.load(Relaxed) != 0 && me.again.load(Relaxed) >= MORE_MIN && since < STEP_MIN
+    // SAFETY: the caller's promise. Looks through the thread's table: only where that decides.
+    let since = || unsafe { count(entered.live()) }.saturating_sub(me.went_on_vt.load(Relaxed));
+    me.went_on.load(Relaxed) != 0 && me.again.load(Relaxed) >= MORE_MIN && since() < STEP_MIN
 }
 
 /// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when
