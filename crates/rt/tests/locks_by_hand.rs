@@ -110,10 +110,10 @@ fn without_the_lock_all_fight() {
 fn who_polls_a_monitor_beside_its_data_is_seen() {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("hand_locks", &["-DKIND=SEMAPHORE", "-DPOLLED"]);
-    let shares: Vec<f64> = (0..5).map(|_| share(&lab, &exe)).collect();
-    eprintln!("polled: {shares:.4?} of the stores");
-    // Where one thread has the CPU for all of its sections, nobody polls.
-    assert!(shares.iter().any(|s| *s > 0.02), "{shares:?}");
+    // Where one thread has the CPU for all of its sections, nobody polls: on a busy machine, five runs in a row.
+    let mut seen =
+        (0..25).map(|_| share(&lab, &exe)).inspect(|share| eprintln!("polled: {share:.4} of the stores"));
+    assert!(seen.any(|share| share > 0.02));
 }
 
 /// Who looks at a word that nobody changes does not wait for the lock beside it: the two go on at the same time.
