@@ -1,8 +1,10 @@
 //! What a thread has done lately, by its table and its looks: others ask, too. What they see may be a moment old.
 
+use crate::record::index;
 use crate::thread::now;
 use crate::waits;
 use crate::wire::*;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::*};
 
 /// A thread that did no more than this does nothing to speak of: a loop's counter, what its turn is.
@@ -11,7 +13,8 @@ pub(crate) const IDLE_MAX: u64 = 16;
 pub(crate) const IDLE_LINES_MAX: u32 = 8;
 /// Lines of a thread's table that are looked through at most.
 pub(crate) const LINES_MAX: u32 = 48;
-/// Reads of a thread's own stack that belong to each look at what it waits for: compilers keep there where that lies.
+/// Reads that belong to each look at what it waits for: where that lies is kept on the thread's own stack, or in a
+/// closure on the heap that refers to its creator's variables.
 const READS_PER_LOOK: u64 = 4;
 
 /// The thread's clock as if its table were empty, nearly: of a full one it is what was flushed.
@@ -33,17 +36,32 @@ pub(crate) unsafe fn count_of_many(t: *mut Live) -> u64 {
 }
 
 /// The thread has done nothing but look, lately at `addr`, since its table was emptied last, which all do that begin to
-/// wait or change something, or no more than so many accesses of so many lines.
-pub(crate) fn is_idle(live: *mut Live, addr: u64, (most, lines): (u64, u32)) -> bool {
+/// wait or change something, or no more than so many accesses of so many lines. Reads that go with the looks are none,
+/// of its own stack and of what thread `by`, which asks, has not changed either.
+pub(crate) fn is_idle(live: *mut Live, addr: u64, by: *mut Live, (most, lines): (u64, u32)) -> bool {
     // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
     unsafe {
         let within = |most: u64, wanted: &dyn Fn(u64) -> bool| {
             in_table(live, lines, wanted).is_some_and(|n| n <= most)
         };
         let beside = |line: u64| !polls(live, line);
+        let works = |line: u64| beside(line) && !is_of_stack(live, line) && changes(by, line);
         within(most, &beside)
-            || (within(most, &|line| beside(line) && !is_of_stack(live, line))
+            || (within(most, &works)
                 && within(most + READS_PER_LOOK * waits::times_again(live, addr), &beside))
+    }
+}
+
+/// The thread's table holds stores to the line.
+///
+/// # Safety
+/// `t` is a thread's state.
+unsafe fn changes(t: *mut Live, line: u64) -> bool {
+    // SAFETY: the caller's promise; indices are below ENTRIES.
+    unsafe {
+        let i = index(line);
+        let key = AtomicU64::from_ptr(&raw mut (*t).entries[i].key).load(Relaxed) & !HIDDEN;
+        key == line && stores(t, i) + atomics(t, i) != 0
     }
 }
 
@@ -112,25 +130,55 @@ pub(crate) unsafe fn in_table(t: *mut Live, most: u32, wanted: &dyn Fn(u64) -> b
 /// # Safety
 /// `t` is a thread's state, `i` is below ENTRIES.
 unsafe fn in_entry(t: *mut Live, i: usize, wanted: &dyn Fn(u64) -> bool) -> u64 {
-    // SAFETY: the caller's promise; an entry has 16 counters, and 8 of read-modify-writes beside it.
+    // SAFETY: the caller's promise.
     unsafe {
-        let e = (&raw mut (*t).entries[0]).add(i);
-        let key = AtomicU64::from_ptr(&raw mut (*e).key).load(Relaxed) & !HIDDEN;
-        let number = |c: *mut u16| AtomicU16::from_ptr(c).load(Relaxed);
-        let plain = |k| number((&raw mut (*e).cnt[0]).add(k)).saturating_sub(COUNT_START) as u64;
-        let rmw = |k| number((&raw mut (*t).rmw[0][0]).add(i * 8 + k)) as u64;
+        let key = AtomicU64::from_ptr(&raw mut (*t).entries[i].key).load(Relaxed) & !HIDDEN;
         match wanted(key) {
-            true => (0..16).map(plain).sum::<u64>() + (0..8).map(rmw).sum::<u64>(),
-            false => (8..16).map(plain).sum(),
+            true => plain(t, i, 0..8) + stores(t, i) + atomics(t, i),
+            false => stores(t, i),
         }
     }
 }
 
-/// So many reads of a line as fill a counter are those of a stack that go with so many looks.
+/// Plain stores that an entry counts.
+///
+/// # Safety
+/// As [`in_entry`].
+unsafe fn stores(t: *mut Live, i: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { plain(t, i, 8..16) }
+}
+
+/// # Safety
+/// As [`in_entry`]; an entry has 16 counters.
+unsafe fn plain(t: *mut Live, i: usize, counters: Range<usize>) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        counters.map(|k| number(&raw mut (*t).entries[i].cnt[k]).saturating_sub(COUNT_START) as u64).sum()
+    }
+}
+
+/// Read-modify-writes of an entry.
+///
+/// # Safety
+/// As [`in_entry`]; there are 8 counters beside an entry.
+unsafe fn atomics(t: *mut Live, i: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (0..8).map(|k| number(&raw mut (*t).rmw[i][k]) as u64).sum() }
+}
+
+/// # Safety
+/// `counter` is one of a thread's state, which only that thread changes.
+unsafe fn number(counter: *mut u16) -> u16 {
+    // SAFETY: the caller's promise.
+    unsafe { AtomicU16::from_ptr(counter).load(Relaxed) }
+}
+
+/// So many reads of a line as fill a counter go with so many looks.
 ///
 /// # Safety
 /// `t` is the calling thread's.
-pub(crate) unsafe fn reads_while_looking(t: *mut Live, at: u64, line: u64) -> bool {
+pub(crate) unsafe fn reads_while_looking(t: *mut Live, at: u64) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { is_of_stack(t, line) && READS_PER_LOOK * waits::times_again(t, at) >= COUNT_SPAN as u64 }
+    unsafe { READS_PER_LOOK * waits::times_again(t, at) >= COUNT_SPAN as u64 }
 }

@@ -529,6 +529,7 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
     }
     // Who has not even begun will come after this, and perhaps for this.
     let (mut latest, mut awaited) = (0, by == By::Call && UNBORN.load(Relaxed) != 0);
+    let mine = me.live.load(Relaxed) as *mut Live;
     for s in places().iter().filter(|s| !core::ptr::eq(*s, me)) {
         let Some(live) = s.thread() else { continue };
         let at = s.at.load(Relaxed);
@@ -561,7 +562,7 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
         let looks_only = s.looks_only.load(Relaxed) != 0 && s.calls.load(Relaxed) == 0;
         // Where nobody of this process sends, what comes does so when others want.
         let foreign = is_key(at) && at != addr && !channels::sent(at) && s.state.load(Relaxed) != NEW;
-        if !may_wait || looks_only || foreign || !is_idle(live, at, most) {
+        if !may_wait || looks_only || foreign || !is_idle(live, at, mine, most) {
             return None;
         }
         // Who waits for another word stays there; what the others come to wait for is not known yet.
@@ -606,7 +607,7 @@ pub unsafe fn counted(t: *mut Live, line: u64, stores: bool) {
     unsafe {
         if let Some(s) = own(t)
             && s.state.load(Relaxed) != WORKS
-            && (stores || !(polls(t, line) || reads_while_looking(t, s.at.load(Relaxed), line)))
+            && (stores || !(polls(t, line) || reads_while_looking(t, s.at.load(Relaxed))))
         {
             went_on_unchanged(t, s);
             s.state.store(WORKS, Release);

@@ -192,7 +192,7 @@ fn share_of_turns(lab: &Lab, exe: &std::path::Path, mode: &str) -> f64 {
 fn short_turns_are_no_contention_whoever_orders_them() {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("turns", &[]);
-    for mode in ["barrier", "dissemination", "turn", "posix_sem"] {
+    for mode in ["barrier", "dissemination", "turn", "captured", "posix_sem"] {
         assert!((0..5).any(|_| share_of_turns(&lab, &exe, mode) < 0.01), "{mode}");
     }
 }

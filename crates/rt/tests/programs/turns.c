@@ -1,6 +1,7 @@
 /* Threads in steps of COUNT accesses, ordered by what the program made itself, or by POSIX. Each thread stores to its own
    element of one line.   turns MODE [ACCESSES]
-   One thread stores per step, the others wait:   barrier rounds dissemination turn sem posix_sem cond posix_cond futex
+   One thread stores per step, the others wait:   barrier rounds dissemination turn captured sem posix_sem cond posix_cond
+                                                  futex
    All store in each step, then wait for each other:   together
    A thread hands tasks to three workers, which work at once:   farm posix_farm
    Two pairs, of which each takes turns for itself:   pairs (one of each pair shares a line with one of the other)
@@ -113,6 +114,27 @@ static void *by_turn(void *arg)
 		store_to(&board.value[me]);
 		STORE(&turn, (int)(me + 1) % THREADS);
 	}
+	return NULL;
+}
+
+/* What a lambda keeps: its captures lie on the heap, and refer to variables of the thread that made it. */
+static int *places[1] = {&turn};
+
+static void *by_captured_turn(void *arg)
+{
+	struct {
+		int **volatile places;
+		volatile long me;
+	} *mine = aligned_alloc(64, 64);
+	mine->places = places;
+	mine->me = (long)arg;
+	for (int step = 0; step < STEPS / THREADS; step++) {
+		while (LOAD(((int *volatile *)mine->places)[0]) != mine->me)
+			sched_yield();
+		store_to(&board.value[mine->me]);
+		STORE(&turn, (int)(mine->me + 1) % THREADS);
+	}
+	free(mine);
 	return NULL;
 }
 
@@ -285,9 +307,9 @@ int main(int argc, char **argv)
 		void *(*work)(void *);
 	} modes[] = {
 		{"barrier", barrier}, {"together", together}, {"rounds", by_rounds}, {"dissemination", dissemination},
-		{"turn", by_turn}, {"sem", by_sem}, {"posix_sem", by_posix_sem}, {"cond", by_spun_cond},
-		{"posix_cond", by_posix_cond}, {"futex", by_futex}, {"farm", farm}, {"posix_farm", posix_farm},
-		{"pairs", pairs}, {"couples", pairs},
+		{"turn", by_turn}, {"captured", by_captured_turn}, {"sem", by_sem}, {"posix_sem", by_posix_sem},
+		{"cond", by_spun_cond}, {"posix_cond", by_posix_cond}, {"futex", by_futex}, {"farm", farm},
+		{"posix_farm", posix_farm}, {"pairs", pairs}, {"couples", pairs},
 	};
 	if (argc > 2)
 		count = atoi(argv[2]) / 2;
