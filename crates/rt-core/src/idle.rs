@@ -13,9 +13,9 @@ pub(crate) const IDLE_MAX: u64 = 16;
 pub(crate) const IDLE_LINES_MAX: u32 = 8;
 /// Lines of a thread's table that are looked through at most.
 pub(crate) const LINES_MAX: u32 = 48;
-/// Reads that belong to each look at what it waits for: where that lies is kept on the thread's own stack, or in a
-/// closure on the heap that refers to its creator's variables.
-const READS_PER_LOOK: u64 = 4;
+/// Accesses that belong to each look at what it waits for: where that lies is kept on the thread's own stack, or in a
+/// closure on the heap that refers to its creator's variables, and unoptimised code keeps all on the stack.
+const PER_LOOK: u64 = 8;
 
 /// The thread's clock as if its table were empty, nearly: of a full one it is what was flushed.
 ///
@@ -23,7 +23,7 @@ const READS_PER_LOOK: u64 = 4;
 /// `t` is the calling thread's.
 pub(crate) unsafe fn count(t: *mut Live) -> u64 {
     // SAFETY: the caller's promise.
-    unsafe { now(t) + in_table(t, IDLE_LINES_MAX, &|_| true).unwrap_or(0) }
+    unsafe { now(t) + in_table(t, IDLE_LINES_MAX, &|_| What::All).unwrap_or(0) }
 }
 
 /// The same, 0 if the table holds too many lines to say.
@@ -32,23 +32,25 @@ pub(crate) unsafe fn count(t: *mut Live) -> u64 {
 /// `t` is the calling thread's.
 pub(crate) unsafe fn count_of_many(t: *mut Live) -> u64 {
     // SAFETY: the caller's promise.
-    unsafe { in_table(t, LINES_MAX, &|_| true).map_or(0, |n| now(t) + n) }
+    unsafe { in_table(t, LINES_MAX, &|_| What::All).map_or(0, |n| now(t) + n) }
 }
 
 /// The thread has done nothing but look, lately at `addr`, since its table was emptied last, which all do that begin to
-/// wait or change something, or no more than so many accesses of so many lines. Reads that go with the looks are none,
-/// of its own stack and of what thread `by`, which asks, has not changed either.
+/// wait or change something, or no more than so many accesses of so many lines. What goes with the looks is none, on its
+/// own stack, and reads of what thread `by`, which asks, has not changed either.
 pub(crate) fn is_idle(live: *mut Live, addr: u64, by: *mut Live, (most, lines): (u64, u32)) -> bool {
     // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
     unsafe {
-        let within = |most: u64, wanted: &dyn Fn(u64) -> bool| {
-            in_table(live, lines, wanted).is_some_and(|n| n <= most)
+        let within =
+            |most: u64, what: &dyn Fn(u64) -> What| in_table(live, lines, what).is_some_and(|n| n <= most);
+        let beside = |line: u64| if polls(live, line) { What::Stores } else { What::All };
+        let works = |line: u64| match beside(line) {
+            What::All if is_of_stack(live, line) => What::Nothing,
+            What::All if !changes(by, line) => What::Changes,
+            what => what,
         };
-        let beside = |line: u64| !polls(live, line);
-        let works = |line: u64| beside(line) && !is_of_stack(live, line) && changes(by, line);
         within(most, &beside)
-            || (within(most, &works)
-                && within(most + READS_PER_LOOK * waits::times_again(live, addr), &beside))
+            || (within(most, &works) && within(most + PER_LOOK * waits::times_again(live, addr), &beside))
     }
 }
 
@@ -102,12 +104,21 @@ unsafe fn any_look(t: *mut Live, wanted: impl Fn(u64) -> bool) -> bool {
     }
 }
 
-/// Accesses that a thread's table holds, of lines that are wanted, and stores to any; `None` if it has touched more
-/// than `most` lines, too many to say.
+/// What of a line's accesses counts.
+pub(crate) enum What {
+    All,
+    Changes,
+    /// Without those that read what they change.
+    Stores,
+    Nothing,
+}
+
+/// Accesses that a thread's table holds, those that count of each line; `None` if it has touched more than `most` lines,
+/// too many to say.
 ///
 /// # Safety
 /// `t` is a thread's state.
-pub(crate) unsafe fn in_table(t: *mut Live, most: u32, wanted: &dyn Fn(u64) -> bool) -> Option<u64> {
+pub(crate) unsafe fn in_table(t: *mut Live, most: u32, what: &dyn Fn(u64) -> What) -> Option<u64> {
     let (mut lines, mut sum) = (0, 0);
     // SAFETY: states stay in the mapping; entries' indices are below ENTRIES, counters' below 16.
     unsafe {
@@ -120,7 +131,7 @@ pub(crate) unsafe fn in_table(t: *mut Live, most: u32, wanted: &dyn Fn(u64) -> b
             while bits != 0 {
                 let i = g * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                sum += in_entry(t, i, wanted);
+                sum += in_entry(t, i, what);
             }
         }
     }
@@ -129,13 +140,15 @@ pub(crate) unsafe fn in_table(t: *mut Live, most: u32, wanted: &dyn Fn(u64) -> b
 
 /// # Safety
 /// `t` is a thread's state, `i` is below ENTRIES.
-unsafe fn in_entry(t: *mut Live, i: usize, wanted: &dyn Fn(u64) -> bool) -> u64 {
+unsafe fn in_entry(t: *mut Live, i: usize, what: &dyn Fn(u64) -> What) -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
         let key = AtomicU64::from_ptr(&raw mut (*t).entries[i].key).load(Relaxed) & !HIDDEN;
-        match wanted(key) {
-            true => plain(t, i, 0..8) + stores(t, i) + atomics(t, i),
-            false => stores(t, i),
+        match what(key) {
+            What::All => plain(t, i, 0..8) + stores(t, i) + atomics(t, i),
+            What::Changes => stores(t, i) + atomics(t, i),
+            What::Stores => stores(t, i),
+            What::Nothing => 0,
         }
     }
 }
@@ -180,5 +193,5 @@ unsafe fn number(counter: *mut u16) -> u16 {
 /// `t` is the calling thread's.
 pub(crate) unsafe fn reads_while_looking(t: *mut Live, at: u64) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { READS_PER_LOOK * waits::times_again(t, at) >= COUNT_SPAN as u64 }
+    unsafe { PER_LOOK * waits::times_again(t, at) >= COUNT_SPAN as u64 }
 }

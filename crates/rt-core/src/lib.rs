@@ -66,6 +66,7 @@ pub mod sync;
 pub mod sys;
 pub mod takes;
 pub mod thread;
+mod turns;
 pub mod unwind;
 pub mod waits;
 #[cfg(target_arch = "x86_64")]

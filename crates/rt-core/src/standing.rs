@@ -17,6 +17,7 @@ use crate::idle::*;
 use crate::processes::{self, is_key};
 use crate::sync;
 use crate::thread::{Entered, now, round};
+use crate::turns;
 use crate::waits;
 use crate::wire::*;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -69,7 +70,7 @@ struct Standing {
     at: AtomicU64,
     /// Its clock when it began to wait, or looked at something after that and had done nothing else.
     vt: AtomicU64,
-    /// Its clock when it was let go, or changed something; and the number of that change.
+    /// Its clock when it was let go, or changed something; and the number of that change, or of the latest one then.
     mark: AtomicU64,
     change: AtomicU64,
     /// Where it waited before it went on, 0 once it is known whether that was in vain; and its clock then, with what
@@ -91,6 +92,8 @@ struct Standing {
     sent: AtomicU64,
     /// Whose change let it go last: the address of that thread's [`Live`].
     let_go_by: AtomicU64,
+    /// Number of the change that it saw when it went on, see `turns`.
+    saw: AtomicU64,
     /// How often that thread changed the same again before it went on.
     again: AtomicU64,
     arrivals: Arrivals,
@@ -114,6 +117,7 @@ static ALL: [Standing; THREADS] = [const {
         signals: AtomicU64::new(0),
         sent: AtomicU64::new(0),
         let_go_by: AtomicU64::new(0),
+        saw: AtomicU64::new(0),
         again: AtomicU64::new(0),
         arrivals: Arrivals::new(),
     }
@@ -372,6 +376,7 @@ pub fn goes_on(entered: &Entered, addr: u64) {
         if s.went_on.load(Relaxed) == 0 || count > s.went_on_vt.load(Relaxed) + IDLE_MAX {
             s.went_on_vt.store(count, Relaxed);
             s.went_on.store(addr, Relaxed);
+            s.saw.store(turns::latest(addr), Relaxed);
         }
     }
 }
@@ -445,6 +450,7 @@ fn release(s: &Standing, by: u64) {
     let Some(live) = s.thread() else { return };
     s.let_go_by.store(by, Relaxed);
     s.again.store(0, Relaxed);
+    s.change.store(CHANGES.load(Relaxed), Relaxed);
     // SAFETY: states stay in the mapping; a clock is an atomic.
     s.mark.store(unsafe { now(live) }, Relaxed);
     change(s, WAITS, LET_GO);
@@ -465,7 +471,11 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         let never_waited = is_key(addr) && me.at.load(Relaxed) == 0;
         // Who sends message after message, and has never waited for any, has work left and keeps nobody waiting.
         let eager = never_waited && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
-        let latest = if eager { None } else { others_wait(me, addr, by, waited) };
+        let saw = if waited { me.saw.load(Relaxed) } else { 0 };
+        let threads = || places().iter().filter(|s| s.live.load(Relaxed) != 0).count() as u64;
+        let turn = by == By::Exchange && turns::changes(addr, saw, threads());
+        let by_turn = waited && (turn || matches!(by, By::Store | By::Return));
+        let latest = if eager { None } else { others_wait(me, addr, by, by_turn) };
         // Who has never waited is behind nobody: those who get it may have been told by others what these did.
         let latest = latest.map(|latest| if never_waited { 0 } else { latest });
         let own = |s: &&Standing| is_at(s, LET_GO, addr) && s.let_go_by.load(Relaxed) == t as u64;
@@ -522,7 +532,7 @@ unsafe fn is_late(entered: &Entered, me: &Standing) -> bool {
 
 /// Whether all other threads wait, one of them perhaps for what is at the address, and the latest of their clocks when
 /// they began to.
-fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
+fn others_wait(me: &Standing, addr: u64, by: By, by_turn: bool) -> Option<u64> {
     // What threads of other processes do nobody knows.
     if WITHOUT.load(Relaxed) != 0 || processes::slot(addr).is_some() {
         return None;
@@ -551,10 +561,10 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
             // On its way to wait for this.
             WORKS if arrives => true,
             // Who was let go by the change after which this thread goes on would miss it now: it waits for another one.
-            LET_GO if matches!(by, By::Store | By::Return) && waited && at == addr => true,
+            LET_GO if by_turn && at == addr => true,
             // Who let it go by the same word did not have to wait for it.
             LET_GO if at == addr && s.let_go_by.load(Relaxed) == me.live.load(Relaxed) => false,
-            LET_GO => mostly_in_vain(s),
+            LET_GO => mostly_in_vain(s, new),
             POSTED if at != 0 => true,
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,
@@ -573,10 +583,10 @@ fn others_wait(me: &Standing, addr: u64, by: By, waited: bool) -> Option<u64> {
     Some(latest).filter(|_| awaited)
 }
 
-/// Who was let go mostly had nothing to do then, or it is not known yet.
-fn mostly_in_vain(s: &Standing) -> bool {
+/// Who was let go mostly had nothing to do then, or it is not known yet and not long ago.
+fn mostly_in_vain(s: &Standing, new: bool) -> bool {
     const FIRST: u64 = 2;
-    s.with_success.load(Relaxed) <= 2 * s.in_vain.load(Relaxed) + FIRST
+    s.with_success.load(Relaxed) <= 2 * s.in_vain.load(Relaxed) + if new { FIRST } else { 0 }
 }
 
 /// Accesses since the thread's clock was last joined with another one; [`STEP_MIN`] if they are of many lines.
@@ -585,7 +595,9 @@ fn mostly_in_vain(s: &Standing) -> bool {
 /// `t` is the calling thread's.
 unsafe fn done(t: *mut Live) -> u64 {
     // SAFETY: the thread's own cells.
-    unsafe { now(t).saturating_sub((*t).step_vt) + in_table(t, LINES_MAX, &|_| true).unwrap_or(STEP_MIN) }
+    unsafe {
+        now(t).saturating_sub((*t).step_vt) + in_table(t, LINES_MAX, &|_| What::All).unwrap_or(STEP_MIN)
+    }
 }
 
 /// Since its clock was last joined with another one, the calling thread has done more than a transfer is worth.

@@ -1,7 +1,7 @@
 /* Threads in steps of COUNT accesses, ordered by what the program made itself, or by POSIX. Each thread stores to its own
    element of one line.   turns MODE [ACCESSES]
-   One thread stores per step, the others wait:   barrier rounds dissemination turn captured sem posix_sem cond posix_cond
-                                                  futex
+   One thread stores per step, the others wait:   barrier rounds dissemination turn token captured sem posix_sem cond
+                                                  posix_cond futex
    All store in each step, then wait for each other:   together
    A thread hands tasks to three workers, which work at once:   farm posix_farm
    Two pairs, of which each takes turns for itself:   pairs (one of each pair shares a line with one of the other)
@@ -24,7 +24,7 @@ static struct {
 } APART board, other;
 /* Under a lock. */
 static volatile int whose APART;
-static int arrived APART, sense APART, rounds APART, turn APART, sequence APART, spin APART;
+static int arrived APART, sense APART, rounds APART, turn APART, token APART, sequence APART, spin APART;
 static struct {
 	int word;
 } APART flag[THREADS][2], credit[THREADS];
@@ -113,6 +113,19 @@ static void *by_turn(void *arg)
 		wait_for(&turn, (int)me);
 		store_to(&board.value[me]);
 		STORE(&turn, (int)(me + 1) % THREADS);
+	}
+	return NULL;
+}
+
+/* A number that only grows says whose turn it is. */
+static void *by_token(void *arg)
+{
+	long me = (long)arg;
+	for (int step = 0; step < STEPS / THREADS; step++) {
+		while (LOAD(&token) % THREADS != me)
+			sched_yield();
+		store_to(&board.value[me]);
+		ADD(&token, 1);
 	}
 	return NULL;
 }
@@ -307,8 +320,8 @@ int main(int argc, char **argv)
 		void *(*work)(void *);
 	} modes[] = {
 		{"barrier", barrier}, {"together", together}, {"rounds", by_rounds}, {"dissemination", dissemination},
-		{"turn", by_turn}, {"captured", by_captured_turn}, {"sem", by_sem}, {"posix_sem", by_posix_sem},
-		{"cond", by_spun_cond}, {"posix_cond", by_posix_cond}, {"futex", by_futex}, {"farm", farm},
+		{"turn", by_turn}, {"token", by_token}, {"captured", by_captured_turn}, {"sem", by_sem},
+		{"posix_sem", by_posix_sem}, {"cond", by_spun_cond}, {"posix_cond", by_posix_cond}, {"futex", by_futex}, {"farm", farm},
 		{"posix_farm", posix_farm}, {"pairs", pairs}, {"couples", pairs},
 	};
 	if (argc > 2)
