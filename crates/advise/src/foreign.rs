@@ -10,7 +10,7 @@ use tussle_evidence::tables::is_of_library;
 use tussle_evidence::{Evidence, Object, ObjectKind, Touch};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::types::Language;
-use tussle_model::{Aggregate, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, Type, TypeId, TypeTable};
 
 use crate::class::UNDECIDED_SHARE_MIN;
 use crate::relayout::member_at;
@@ -130,7 +130,8 @@ fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64, used: &dyn Fn() -> bool) 
     let mut written: Option<&str> = None;
     for _ in 0..DEPTH_MAX {
         match table.get(id) {
-            Type::Aggregate(body) if is_room(body) => return false,
+            // The bytes of a `sem_t` are no elements either: a union says how large it is.
+            Type::Aggregate(body) if is_room(body) || body.kind == AggregateKind::Union => return false,
             Type::Array { elem, .. } => {
                 let Some(size) = table.size(*elem).filter(|s| *s > 0) else { return false };
                 if let Some(written) = written {
@@ -318,8 +319,8 @@ fn arguments(name: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tussle_model::Member;
     use tussle_model::types::{Base, Encoding, SourceLoc};
-    use tussle_model::{AggregateKind, Member};
 
     const STD: &str = "/rustc/5980/library/std/src/sync.rs";
 
@@ -374,7 +375,13 @@ mod tests {
         let own = t.of(STD, "std::sync::mpmc::list::Slot<om::Stats>", &[stats]);
         let slots = t.0.push(Type::Array { elem: own, counts: vec![Some(2)] });
         let blocks = t.of(STD, "std::sync::mpmc::list::Block<om::Stats>", &[word, slots]);
+        let mut room =
+            Aggregate::new(AggregateKind::Union, None, 32, vec![Member::field(Some("size"), plain, 0)]);
+        room.decl = Some(SourceLoc { file: "/usr/include/bits/semaphore.h".into(), line: 1 });
+        let semaphore = t.0.push(Type::Aggregate(room));
+        let semaphores = t.0.push(Type::Array { elem: semaphore, counts: vec![Some(2)] });
         for (ty, a, b, want) in [
+            (semaphores, 0, 32, true),
             (stats, 0, 8, true),
             (vec, 0, 16, false),
             (lock, 0, 8, false),

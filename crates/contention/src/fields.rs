@@ -321,6 +321,8 @@ struct Part<'a> {
     bits: bool,
     /// The name for people: `slots`, not `slots._M_impl._M_start`; none of a member that only a library knows.
     shown: Option<&'a str>,
+    /// Of a base: the class that derives from it.
+    derived: Option<&'a tussle_model::Aggregate>,
 }
 
 /// Namespaces of the C++ library's types.
@@ -374,7 +376,10 @@ impl<'a> Resolve<'a> {
         false
     }
 
-    fn parts<'b>(&self, a: &'b tussle_model::Aggregate) -> Vec<Part<'b>> {
+    fn parts<'b>(&self, a: &'b tussle_model::Aggregate) -> Vec<Part<'b>>
+    where
+        'a: 'b,
+    {
         let mut parts = Vec::new();
         let library = self.named && a.name.as_deref().is_some_and(is_library);
         for m in &a.members {
@@ -390,11 +395,14 @@ impl<'a> Resolve<'a> {
             let flexible =
                 end == start && !bits && matches!(self.table.get(self.table.strip(m.ty)), Type::Array { .. });
             let end = if flexible { u64::MAX } else { end };
-            let name = if m.role == MemberRole::Base { None } else { m.name.as_deref() };
+            let base = m.role == MemberRole::Base;
+            let name = if base { None } else { m.name.as_deref() };
             let own = |n: &str| (library && n.starts_with('_')) || (self.named && n.starts_with("_M_"));
             let own = |n: &&str| own(n) || wrappers::hides(self.table, a, n);
             let shown = name.filter(|n| !own(n)).map(|n| wrappers::tuple_member(a, n).unwrap_or(n));
-            parts.push(Part { name, ty: m.ty, start, end, bits, shown });
+            let element = || self.table.aggregate(m.ty).and_then(wrappers::tuple_element);
+            let shown = if base { element() } else { shown };
+            parts.push(Part { name, ty: m.ty, start, end, bits, shown, derived: base.then_some(a) });
         }
         parts
     }
@@ -428,7 +436,37 @@ impl<'a> Resolve<'a> {
         if p.bits {
             return Found::whole(p.end - p.start).under(p.shown, p.name, p.start);
         }
-        self.visit(p.ty, offset - p.start, size, depth + 1).under(p.shown, p.name, p.start)
+        let found = self.visit(p.ty, offset - p.start, size, depth + 1);
+        self.by_base(p, found).under(p.shown, p.name, p.start)
+    }
+
+    /// `A::hits` of a member of a base, where another base has a member of that name, or the class itself.
+    fn by_base(&self, p: &Part, mut found: Found) -> Found {
+        let (Some(derived), Some(base)) = (p.derived, self.table.aggregate(p.ty)) else { return found };
+        let first = |path: &str| path.split(['.', '[', ' ']).next().unwrap_or_default().to_string();
+        let others = derived.members.iter().filter(|m| (m.ty, m.offset()) != (p.ty, p.start));
+        let name = first(&found.exact);
+        if name.is_empty() || !others.into_iter().any(|m| self.provides(m, &name, 0)) {
+            return found;
+        }
+        let base = base.name.as_deref().unwrap_or_default();
+        if first(&found.path) == name {
+            found.path = format!("{base}::{}", found.path);
+        }
+        found.exact = format!("{base}::{}", found.exact);
+        found
+    }
+
+    /// The member is called so, or one of the base that it is.
+    fn provides(&self, m: &tussle_model::Member, name: &str, depth: usize) -> bool {
+        match m.role {
+            MemberRole::Base => self.table.aggregate(m.ty).filter(|_| depth < 8).is_some_and(|base| {
+                name.starts_with(&format!("{}::", base.name.as_deref().unwrap_or_default()))
+                    || base.members.iter().any(|m| self.provides(m, name, depth + 1))
+            }),
+            MemberRole::Static => false,
+            _ => m.name.as_deref() == Some(name),
+        }
     }
 
     /// Members of a union: the one that the code names, else the one that fits exactly, else all of them.

@@ -275,6 +275,42 @@ fn what_rust_puts_around_a_value_is_no_name() {
     assert_eq!(Resolve { named: false, ..Resolve::new(&t, &[]) }.visit(padded, 0, 8, 0).path, "");
 }
 
+/// `struct Own : Get, Put { hits }`, whose bases have a `hits` each, `struct Both : Own, Get` and a `std::tuple`.
+#[test]
+fn members_of_one_name_are_told_by_their_bases() {
+    let mut t = TypeTable::new(8);
+    let long = base(&mut t, "long", 8);
+    let derived = |ty, at| Member { role: MemberRole::Base, ..Member::field(None, ty, at) };
+    let mut make =
+        |name: &str, size, members| aggregate(&mut t, AggregateKind::Struct, Some(name), size, members);
+    let hits = |at| Member::field(Some("hits"), long, at);
+    let get = make("Get", 16, vec![hits(0), Member::field(Some("gets"), long, 8)]);
+    let put = make("Put", 8, vec![hits(0)]);
+    let own = make("Own", 32, vec![derived(get, 0), derived(put, 16), hits(24)]);
+    let other = make("Other", 8, vec![derived(put, 0)]);
+    let both = make("Both", 48, vec![derived(own, 0), derived(get, 32)]);
+    let head = |make: &mut dyn FnMut(&str, u64, Vec<Member>) -> TypeId, n: u32| {
+        make(
+            &format!("std::_Head_base<{n}, long, false>"),
+            8,
+            vec![Member::field(Some("_M_head_impl"), long, 0)],
+        )
+    };
+    let (first, second) = (head(&mut make, 0), head(&mut make, 1));
+    let rest = make("std::_Tuple_impl<1, long>", 8, vec![derived(second, 0)]);
+    let all = make("std::_Tuple_impl<0, long, long>", 16, vec![derived(rest, 0), derived(first, 8)]);
+    let tuple = make("std::tuple<long, long>", 16, vec![derived(all, 0)]);
+    let holder = make("Holder", 16, vec![Member::field(Some("t"), tuple, 0)]);
+    let name = |ty, at| Resolve::new(&t, &[]).visit(ty, at, 8, 0).path;
+    assert_eq!([0, 8, 16, 24].map(|at| name(own, at)), ["Get::hits", "gets", "Put::hits", "hits"]);
+    assert_eq!(name(other, 0), "hits");
+    assert_eq!(
+        [0, 8, 32, 40].map(|at| name(both, at)),
+        ["Own::Get::hits", "Own::gets", "Get::hits", "Get::gets"]
+    );
+    assert_eq!([0, 8].map(|at| name(holder, at)), ["t.1", "t.0"]);
+}
+
 #[test]
 fn code_names_bytes_of_objects_without_a_type() {
     let mut s = sample::Sample::new(1);

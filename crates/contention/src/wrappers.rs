@@ -44,6 +44,12 @@ fn is_wrapper(name: &str) -> bool {
     ours || bare.contains("::") && MODULES.iter().any(|m| bare.starts_with(m))
 }
 
+/// `0` of `std::_Head_base<0, long, false>`: the base of a `std::tuple` that holds an element.
+pub(crate) fn tuple_element(base: &Aggregate) -> Option<&str> {
+    let number = base.name.as_deref()?.strip_prefix("std::_Head_base<")?.split(',').next()?;
+    (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then_some(number)
+}
+
 /// `0` of `__0`: the member of a tuple as its source has it.
 pub(crate) fn tuple_member<'a>(a: &Aggregate, member: &'a str) -> Option<&'a str> {
     let rust = a.name.as_deref().is_some_and(|n| n.starts_with('(') || n.contains("::"));
