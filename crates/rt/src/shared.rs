@@ -1,4 +1,4 @@
-//! Memory that several processes map: which bytes of which processes are the same.
+//! Memory that several processes map, or one at several addresses: which bytes are the same.
 
 use crate::lines::{Lines, Span, fight};
 use crate::raw::RawFile;
@@ -36,7 +36,7 @@ struct Used {
     spans: Vec<Span>,
 }
 
-/// Mappings that processes share. Of several addresses of a byte, that in the first process counts for all.
+/// Memory with several addresses, of processes or in one. Of those of a byte the first one in the first process counts.
 #[derive(Default)]
 pub(crate) struct Shared {
     of: Vec<Vec<Mapping>>,
@@ -61,7 +61,10 @@ impl Shared {
             }
         }
         let several = |i: usize, m: &Mapping| {
-            let others = all.iter().enumerate().filter(|(k, _)| *k != i).flat_map(|(_, o)| o);
+            // One process may map memory twice: a ring without an end.
+            let mine = |k: usize, o: &Mapping| k == i && (o.start, o.end) == (m.start, m.end);
+            let others = all.iter().enumerate().flat_map(|(k, of)| of.iter().map(move |o| (k, o)));
+            let others = others.filter(|(k, o)| !mine(*k, o)).map(|(_, o)| o);
             let mut same = others.filter(|o| o.meets(m)).peekable();
             same.peek().is_some() && (m.writable || same.any(|o| o.writable))
         };

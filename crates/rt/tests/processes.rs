@@ -122,3 +122,14 @@ fn a_mapping_is_its_askers() {
     let asked = e.code[mapped.alloc_code.unwrap() as usize].address;
     assert!((main..main + 1000).contains(&asked), "asked at {asked:#x}, main begins at {main:#x}");
 }
+
+/// A ring without an end is mapped twice.
+#[test]
+fn memory_at_two_addresses_of_one_process_is_one() {
+    let Some(lab) = Lab::new() else { return };
+    let ran = lab.run(&lab.build("twice", &[]), &[], How::default());
+    assert_eq!(ran.status, 0);
+    let e = total_e(&observed(&ran.evidence), false);
+    // 100,000 stores by each.
+    assert!(e > 80_000.0, "E {e}");
+}
