@@ -10,11 +10,11 @@ use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::library::is_the_library_s;
 use tussle_contention::objective::LineCost;
-use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, ObjectKind, Source, UNREAD};
+use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, Object, ObjectKind, Source, UNREAD};
 use tussle_model::leaf::DEPTH_MAX;
 use tussle_model::{Aggregate, LineSize, Member, MemberRole, Type, TypeId, TypeTable};
 
-use crate::foreign::{is_a_library_s, own_in_library_s};
+use crate::foreign::{is_a_library_s, is_own, own_in_library_s};
 use crate::named::source_name;
 use crate::relayout::member_at;
 
@@ -147,10 +147,54 @@ pub struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    /// The struct that the case is about, if it has a name.
+    /// The program's struct that the case is about, or whose elements, if it has a name.
     pub fn struct_name(&self, e: &Evidence) -> Option<String> {
-        let object = e.objects.get(self.group.fields.first()?.object as usize)?;
-        source_name(&e.types, object.ty?)
+        let mut id = e.types.strip(self.first_object(e)?.ty?);
+        while let Type::Array { elem, .. } = e.types.get(id) {
+            id = e.types.strip(*elem);
+        }
+        e.types.aggregate(id).filter(|a| is_own(a)).and_then(|_| source_name(&e.types, id))
+    }
+
+    /// The struct to ask `advise` about.
+    pub fn to_change(&self, e: &Evidence) -> Option<String> {
+        self.inner_struct(e).or_else(|| self.struct_name(e))
+    }
+
+    /// What to do instead of, or besides, a layout; where nothing has a name to ask `advise` about, what to do by hand.
+    pub fn remedy(&self, e: &Evidence) -> &'static str {
+        match self.class {
+            Class::LayoutHelps if !self.is_for_advise(e) => self.by_hand(e),
+            class => class.remedy(),
+        }
+    }
+
+    /// `advise` knows what it is about: a struct of the program's, or a variable.
+    pub fn is_for_advise(&self, e: &Evidence) -> bool {
+        self.to_change(e).is_some() || self.first_object(e).is_some_and(is_variable)
+    }
+
+    /// How a program parts what fights where tussle has no patch.
+    pub fn by_hand(&self, e: &Evidence) -> &'static str {
+        let number = |o: &Object| {
+            o.ty.is_some_and(|t| matches!(e.types.get(e.types.strip(t)), Type::Base(_))) && !is_variable(o)
+        };
+        match self.first_object(e) {
+            Some(o) if number(o) && o.count > 1 => {
+                "put each element into a struct of your own that is aligned to a line: it has no members to move"
+            }
+            Some(o) if number(o) => {
+                "give each object a line of its own where it is allocated: it has no members to move"
+            }
+            _ => {
+                "give what each thread uses a line of its own, by hand (`alignas(64)`): tussle knows no struct of the \
+                 program's there that it could change"
+            }
+        }
+    }
+
+    fn first_object<'e>(&self, e: &'e Evidence) -> Option<&'e Object> {
+        self.group.fields.first().and_then(|f| e.objects.get(f.object as usize))
     }
 
     /// The innermost struct with a name that holds both fields that the case is called after: whose members can part.
@@ -169,6 +213,10 @@ impl Judged<'_> {
     }
 }
 
+fn is_variable(o: &Object) -> bool {
+    o.kind == ObjectKind::Global
+}
+
 fn holder_of(table: &TypeTable, ty: TypeId, mut a: u64, mut b: u64) -> Option<String> {
     let (mut id, mut found) = (table.strip(ty), None);
     for _ in 0..DEPTH_MAX {
@@ -179,7 +227,7 @@ fn holder_of(table: &TypeTable, ty: TypeId, mut a: u64, mut b: u64) -> Option<St
                 id = table.strip(*elem);
             }
             Type::Aggregate(body) => {
-                found = source_name(table, id).or(found);
+                found = source_name(table, id).filter(|_| is_own(body)).or(found);
                 let (at, of_b) = (member_at(table, body, a), member_at(table, body, b));
                 let one = at.filter(|_| at == of_b).map(|m| &body.members[m]);
                 let Some(member) = variant_with(table, body, [a, b]).or(one) else { break };

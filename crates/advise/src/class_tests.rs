@@ -208,6 +208,9 @@ fn what_no_move_parts_is_said_as_it_is() {
     let of_io = judged.iter().find(|j| j.group.title().contains("io")).unwrap();
     assert_eq!(of_io.struct_name(&e).as_deref(), Some("struct conn"));
     assert_eq!(of_io.inner_struct(&e).as_deref(), Some("struct io"), "its members part");
+    assert!(of_io.is_for_advise(&e) && of_io.remedy(&e).contains("`tussle advise` says how"));
+    let of_long = judged.iter().find(|j| !j.group.title().contains("io")).unwrap();
+    assert!(!of_long.is_for_advise(&e) && of_long.remedy(&e).contains("no members to move"));
     let number = ask(&e.types.name(long)).unwrap_err().to_string();
     assert!(number.contains("has no members to move"), "{number}");
     let other = ask("no such").unwrap_err().to_string();

@@ -54,6 +54,13 @@ pub fn view(report: &Report) -> View {
 /// What to do about a type of a library.
 const OF_LIBRARY: &str = "Put it into a type of your own with that alignment.";
 
+/// Where no struct is to be changed: why not.
+pub fn nothing(why: &str) -> View {
+    let next = "`tussle report` lists what fights and why; -C NAME asks about one struct.";
+    let nodes = vec![Node::Text(vec![Span::plain(format!("{why}. {next}"))])];
+    View { kind: "advise", schema_version: SCHEMA_VERSION, nodes }
+}
+
 /// The same with the best change drawn: an object's bytes today and after it.
 pub fn drawn(e: &Evidence, report: &Report, line: LineSize) -> View {
     let mut view = view(report);

@@ -133,10 +133,10 @@ fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Ve
         bytes => format!(" -c {bytes}"),
     };
     // The change that helps most may be one of another struct than the worst line's: of what that holds, or points to.
-    let name = judged.struct_name(context.e).map(|name| match options.names[..] {
-        [] => String::new(),
-        _ => format!(" -C {}", shell::quoted(&name)),
-    });
+    let name = match options.names[..] {
+        [] => judged.is_for_advise(context.e).then(String::new),
+        _ => judged.struct_name(context.e).map(|name| format!(" -C {}", shell::quoted(&name))),
+    };
     let next =
         |name| fact("next", "next", Cell::text(format!("tussle advise{file}{name}{line}")).tone(Tone::Name));
     facts.extend(name.map(next));

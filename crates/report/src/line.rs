@@ -8,13 +8,13 @@ use crate::{count, dim, fact, invalidations, names};
 use serde_json::json;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
-use tussle_advise::class::{Class, Judged};
+use tussle_advise::class::Judged;
 use tussle_advise::lines::ByLine;
 use tussle_contention::analysis::{HiddenBy, Question};
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{FieldUse, Group};
 use tussle_evidence::*;
-use tussle_model::{Placement, Type};
+use tussle_model::Placement;
 use tussle_render::{Cell, Column, Fact, Finding, Level, Node, Tone, offset, thousands};
 
 /// Rows of each table of a section.
@@ -44,29 +44,12 @@ impl<'a> Context<'a> {
         let Node::Section { key, title, mut nodes } = self.section(&j.group, number) else {
             return Node::Facts(Vec::new());
         };
-        let words = format!("{}: {}", j.class.words(), self.remedy(j));
+        let words = format!("{}: {}", j.class.words(), j.remedy(self.e));
         if let Some(Node::Facts(facts)) = nodes.first_mut() {
             facts.insert(0, fact("class", "class", Cell::value(j.class.words(), words).tone(Tone::Strong)));
             facts.extend(self.on_lines(&j.group));
         }
         Node::Section { key, title, nodes }
-    }
-
-    /// What to do; objects without members have none that could be moved.
-    fn remedy(&self, j: &Judged) -> &'static str {
-        let types = &self.e.types;
-        let number = |o: &Object| o.ty.is_some_and(|t| matches!(types.get(types.strip(t)), Type::Base(_)));
-        let bare = |o: &&Object| o.kind != ObjectKind::Global && number(o);
-        let objects = || j.group.fields.iter().filter_map(|f| self.e.objects.get(f.object as usize));
-        match j.class {
-            Class::LayoutHelps if objects().all(|o| bare(&o) && o.count > 1) => {
-                "put each element into a struct of your own that is aligned to a line: it has no members to move"
-            }
-            Class::LayoutHelps if objects().all(|o| bare(&o)) => {
-                "give each object a line of its own where it is allocated: it has no members to move"
-            }
-            class => class.remedy(),
-        }
     }
 
     /// What a group is on lines of other sizes.

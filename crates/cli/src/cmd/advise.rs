@@ -51,7 +51,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     evidence_file::seen_from_here(&mut evidence);
     let name = match &args.name {
         Some(name) => name.clone(),
-        None => worst(&evidence, args, global)?,
+        None => match worst(&evidence, args, global) {
+            Ok(name) => name,
+            Err(nothing) => {
+                global.print(&tussle_report::advice::nothing(&nothing))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        },
     };
     let actors = evidence.actors.iter().any(|a| a.kind != tussle_evidence::ActorKind::Unknown);
     if evidence.samples.is_some() && !(evidence.run.sees.writes && actors) {
@@ -88,8 +94,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name of the struct or variable with the best proposal; others are named on stderr.
-fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<String> {
+/// The name of the struct or variable with the best proposal; others are named on stderr. Where there is none, why.
+fn worst(evidence: &Evidence, args: &Args, global: &Global) -> Result<String, String> {
     let line = args.line.map(u64::from);
     let mut names: Vec<String> = Vec::new();
     for advice in tussle_advise::advice::best(evidence, &Options { line, ..Options::default() }) {
@@ -107,22 +113,20 @@ fn worst(evidence: &Evidence, args: &Args, global: &Global) -> anyhow::Result<St
     Ok(first)
 }
 
-/// Where no change is known: the struct of the worst case that a layout helps.
-///
-/// # Errors
-/// There is none, or none with a name.
-fn without_change(evidence: &Evidence) -> anyhow::Result<String> {
+/// Where no change is known: the struct of the worst case that a layout helps; where it has no name, what to do.
+fn without_change(evidence: &Evidence) -> Result<String, String> {
     let (namer, seen) = (Namer::new(evidence), contention(evidence, &Question::observed()));
     let judged = class::judge(evidence, &namer, &seen);
-    let helped = judged.iter().find(|j| j.class == Class::LayoutHelps);
-    if let Some(name) = helped.and_then(|j| j.inner_struct(evidence).or_else(|| j.struct_name(evidence))) {
-        return Ok(name);
-    }
-    let what = match helped.map(|j| j.group.title()) {
-        Some(title) => format!("a layout helps {title}, but no change that tussle knows of repairs it"),
-        None => "no change of any struct is worth a proposal here".into(),
+    let Some(helped) = judged.iter().find(|j| j.class == Class::LayoutHelps) else {
+        return Err("No change of any struct is worth a proposal here".into());
     };
-    anyhow::bail!("{what}: `tussle report` lists what fights and why; -C NAME asks about one struct")
+    helped.to_change(evidence).ok_or_else(|| {
+        format!(
+            "A layout helps {}, but no patch of tussle's: {}",
+            helped.group.title(),
+            helped.by_hand(evidence)
+        )
+    })
 }
 
 /// The types of another build.

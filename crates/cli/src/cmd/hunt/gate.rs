@@ -71,7 +71,7 @@ pub fn cases(e: &Evidence) -> Vec<Case> {
         let root = root(g.fields.get(first).map(|f| f.object));
         let (title, cost, objects) = (g.title(), g.cost.total(), g.objects());
         let neighbours = are_neighbours(e, g);
-        let of = j.inner_struct(e).or_else(|| j.struct_name(e));
+        let of = j.to_change(e);
         out.push(Case { title, root, cost, latent: false, neighbours, of, objects });
     }
     for l in class::latent(e, &seen, &judged).iter().filter(|l| class::is_luck(e, &l.hidden_by)) {
