@@ -36,8 +36,8 @@ pub(crate) unsafe fn count_of_many(t: *mut Live) -> u64 {
 }
 
 /// The thread has done nothing but look, lately at `addr`, since its table was emptied last, which all do that begin to
-/// wait or change something, or no more than so many accesses of so many lines. What goes with the looks is none, on its
-/// own stack, and reads of what thread `by`, which asks, has not changed either.
+/// wait or change something, or no more than so many accesses of so many lines. What goes with the looks is none: what
+/// lies on its own stack, and reads of what thread `by`, which asks, has not changed.
 pub(crate) fn is_idle(live: *mut Live, addr: u64, by: *mut Live, (most, lines): (u64, u32)) -> bool {
     // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
     unsafe {
@@ -113,8 +113,8 @@ pub(crate) enum What {
     Nothing,
 }
 
-/// Accesses that a thread's table holds, those that count of each line; `None` if it has touched more than `most` lines,
-/// too many to say.
+/// Accesses that a thread's table holds, those that count of each line; `None` if it has touched more than `most`
+/// lines, too many to say.
 ///
 /// # Safety
 /// `t` is a thread's state.

@@ -29,8 +29,8 @@ pub(crate) fn latest(addr: u64) -> u64 {
     if w.addr.load(Relaxed) == addr { w.changes.load(Relaxed) } else { 0 }
 }
 
-/// The word is about to change, by who waited there and saw its change of number `saw` (0 if it did not wait), one of so
-/// many threads. Whether that is a turn as those before it were.
+/// The word is about to change, by who waited there and saw its change of number `saw` (0 if it did not wait), one of
+/// so many threads. Whether that is a turn as those before it were.
 pub(crate) fn changes(addr: u64, saw: u64, threads: u64) -> bool {
     let w = word(addr);
     if w.addr.swap(addr, Relaxed) != addr {
