@@ -494,7 +494,11 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             sync::join_holding(entered, vt);
         });
         // Who has just waited leaves, and does not arrive.
-        let exchanges = by == By::Exchange && ![WAITS, LET_GO].contains(&me.state.load(Relaxed));
+        let waited = [WAITS, LET_GO].contains(&me.state.load(Relaxed));
+        let exchanges = by == By::Exchange && !waited;
+        // What counts those who wait, beside that for which they do, says nothing of what they will do.
+        let aside = by == By::Exchange && waited && me.at.load(Relaxed) != addr;
+        let idle = aside && count(t).saturating_sub(me.vt.load(Relaxed)) <= IDLE_MAX;
         me.arrivals.goes_on(|| count_of_many(t), false);
         if exchanges && me.arrivals.are_usual() {
             sync::settle(entered);
@@ -507,6 +511,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         me.change.store(CHANGES.fetch_add(1, AcqRel) + 1, Relaxed);
         let state = match by {
             _ if eager => WORKS,
+            _ if idle => LET_GO,
             By::Store => CHANGED,
             // It may have taken what it will work with.
             By::Exchange | By::Return => WORKS,
