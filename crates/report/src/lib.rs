@@ -99,7 +99,11 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
     let by_line = by_line(e, &seen, &all, &hidden);
     let context = line::Context { by_line, ..line::Context::new(e, &namer, seen.question) };
     let mut nodes = vec![outcome::sentence(&outcome, (&all, &hidden, lucky), (seen.lines_touched, quiet))];
-    let mut facts = worst(&context, &helped, options);
+    let first_lucky = hidden.iter().find(|h| h.by_luck(e));
+    let mut facts = match first_lucky.filter(|_| helped.is_empty()) {
+        Some(h) => worst_hidden(&context, h, options),
+        None => worst(&context, &helped, options),
+    };
     facts.extend(run_facts(e, &seen, outcome.helps));
     nodes.push(Node::Facts(facts));
     nodes.extend(loss_nodes(e, problems));
@@ -126,21 +130,29 @@ fn by_line(e: &Evidence, seen: &Contention, all: &[Judged], hidden: &[latent::Hi
 /// The worst finding in a sentence, and what to do about it.
 fn worst(context: &line::Context, findings: &[&Judged], options: &Options) -> Vec<Fact> {
     let Some(judged) = findings.first() else { return Vec::new() };
-    let mut facts = vec![fact("worst", "worst", Cell::text(context.finding(&judged.group).message))];
-    let file = options.file.iter().map(|f| format!(" {}", shell::file(f))).collect::<String>();
-    let line = match options.question.line.bytes() {
-        64 => String::new(),
-        bytes => format!(" -c {bytes}"),
-    };
     // The change that helps most may be one of another struct than the worst line's: of what that holds, or points to.
     let name = match options.names[..] {
         [] => judged.is_for_advise(context.e).then(String::new),
         _ => judged.struct_name(context.e).map(|name| format!(" -C {}", shell::quoted(&name))),
     };
-    let next =
-        |name| fact("next", "next", Cell::text(format!("tussle advise{file}{name}{line}")).tone(Tone::Name));
-    facts.extend(name.map(next));
-    facts
+    let worst = Cell::text(context.finding(&judged.group).message);
+    std::iter::once(fact("worst", "worst", worst)).chain(name.map(|name| next(&name, options))).collect()
+}
+
+/// The same where only luck hid it in this run.
+fn worst_hidden(context: &line::Context, hidden: &latent::Hidden, options: &Options) -> Vec<Fact> {
+    let worst = fact("worst", "worst", Cell::text(context.lucky(hidden).message));
+    std::iter::once(worst).chain(options.names.is_empty().then(|| next("", options))).collect()
+}
+
+/// The command that goes on from here; `name` is an option that asks for one struct, with a space before it.
+fn next(name: &str, options: &Options) -> Fact {
+    let file = options.file.iter().map(|f| format!(" {}", shell::file(f))).collect::<String>();
+    let line = match options.question.line.bytes() {
+        64 => String::new(),
+        bytes => format!(" -c {bytes}"),
+    };
+    fact("next", "next", Cell::text(format!("tussle advise{file}{name}{line}")).tone(Tone::Name))
 }
 
 fn number_of(all: &[Judged], one: &Judged) -> usize {

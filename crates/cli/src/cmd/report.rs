@@ -22,8 +22,9 @@ use tussle_report::{self as report, Options};
 ///
 /// Ranks fights over cache lines by the stores that find the line elsewhere and the copies that readers lose, and
 /// names fields, threads, code and objects. A fight is a case that a layout helps when the best layout removes at
-/// least a quarter of it and at least 1,000; the exit status is 1 exactly then, 2 when nothing was seen that could be
-/// judged. Others are listed with their class. Cases that only this run's addresses hid are listed as latent.
+/// least a quarter of it and at least 1,000; the exit status is 1 exactly then, also where only luck hid it: the
+/// allocator may put the object elsewhere in the next run, the linker in the next build. It is 2 when nothing was seen
+/// that could be judged. Others are listed with their class, latent ones, too: other lines or addresses would pay.
 #[derive(clap::Args)]
 pub struct Args {
     /// Evidence; with OTHER the older one of two to compare.
