@@ -250,12 +250,14 @@ impl<'a> Pairs<'a> {
 /// The crowds of a line, and each actor's.
 fn crowds(line: &Spans, slots_of: &[(usize, usize)]) -> (Vec<Crowd>, Vec<usize>) {
     let mut crowds: Vec<Crowd> = Vec::new();
-    let mut known: HashMap<Vec<(u32, u64)>, usize> = HashMap::new();
+    let mut known: HashMap<Vec<(u32, u64, u128)>, usize> = HashMap::new();
     let mut crowd_of = Vec::with_capacity(slots_of.len());
     for &(a, b) in slots_of {
         let slots = line.slots.get(a..b).unwrap_or(&[]);
         let at = match slots_of.len() > SINGLE_ACTORS_MAX {
-            true => *known.entry(slots.iter().map(|s| (s.part, s.lock)).collect()).or_insert(crowds.len()),
+            true => {
+                *known.entry(slots.iter().map(|s| (s.part, s.lock, s.mask)).collect()).or_insert(crowds.len())
+            }
             false => crowds.len(),
         };
         if at == crowds.len() {

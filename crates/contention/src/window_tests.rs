@@ -55,6 +55,18 @@ fn a_lock_and_the_data_under_it_are_true_sharing_for_threads_that_all_touch_both
 }
 
 #[test]
+fn elements_of_many_threads_are_different_bytes() {
+    let pieces: Vec<Piece> =
+        (0..200).map(|a| Piece { part: 0, ..piece(a, 8 * (a % 4), 8, (0, 9000), 1000.0) }).collect();
+    let got = all(&pieces, 1000);
+    let mates = 49.0 / 199.0;
+    assert!(
+        (got.e_true / got.e - mates).abs() < 0.01 && (got.e_false / got.e - 1.0 + mates).abs() < 0.01,
+        "{got:?}"
+    );
+}
+
+#[test]
 fn a_pointer_that_all_read_beside_a_counter_that_all_write_is_mixed() {
     // Two of three accesses read the pointer, which nobody writes: that part of the losses need not be.
     let mut pieces = Vec::new();

@@ -569,7 +569,8 @@ fn others_wait(me: &Standing, addr: u64, by: By, by_turn: bool) -> Option<u64> {
             LET_GO if by_turn && at == addr => true,
             // Who let it go by the same word did not have to wait for it.
             LET_GO if at == addr && s.let_go_by.load(Relaxed) == me.live.load(Relaxed) => false,
-            LET_GO => mostly_in_vain(s, new),
+            // As for who is new: an exchange may count who has ended.
+            LET_GO => mostly_in_vain(s, by != By::Exchange && new),
             POSTED if at != 0 => true,
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,
@@ -588,10 +589,11 @@ fn others_wait(me: &Standing, addr: u64, by: By, by_turn: bool) -> Option<u64> {
     Some(latest).filter(|_| awaited)
 }
 
-/// Who was let go mostly had nothing to do then, or it is not known yet and not long ago.
-fn mostly_in_vain(s: &Standing, new: bool) -> bool {
+/// Who was let go mostly had nothing to do then; `unknown` is what counts while little is known of that.
+fn mostly_in_vain(s: &Standing, unknown: bool) -> bool {
     const FIRST: u64 = 2;
-    s.with_success.load(Relaxed) <= 2 * s.in_vain.load(Relaxed) + if new { FIRST } else { 0 }
+    let (success, vain) = (s.with_success.load(Relaxed), s.in_vain.load(Relaxed));
+    if success + vain <= FIRST { unknown } else { success <= 2 * vain + FIRST }
 }
 
 /// Accesses since the thread's clock was last joined with another one; [`STEP_MIN`] if they are of many lines.

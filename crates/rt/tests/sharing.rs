@@ -192,8 +192,10 @@ fn share_of_turns(lab: &Lab, exe: &std::path::Path, mode: &str) -> f64 {
 fn short_turns_are_no_contention_whoever_orders_them() {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("turns", &[]);
-    for mode in ["barrier", "dissemination", "turn", "token", "captured", "posix_sem"] {
-        assert!((0..5).any(|_| share_of_turns(&lab, &exe, mode) < 0.01), "{mode}");
+    // That a number that grows says whose turn it is shows after more turns than there are threads.
+    let modes = ["barrier", "dissemination", "turn", "captured", "posix_sem"].map(|mode| (mode, 0.01));
+    for (mode, most) in modes.into_iter().chain([("token", 0.05)]) {
+        assert!((0..5).any(|_| share_of_turns(&lab, &exe, mode) < most), "{mode}");
     }
 }
 
