@@ -62,8 +62,7 @@ unsafe fn changes(t: *mut Live, line: u64) -> bool {
     // SAFETY: the caller's promise; indices are below ENTRIES.
     unsafe {
         let i = index(line);
-        let key = AtomicU64::from_ptr(&raw mut (*t).entries[i].key).load(Relaxed) & !HIDDEN;
-        key == line && stores(t, i) + atomics(t, i) != 0
+        key(t, i) == line && stores(t, i) + atomics(t, i) != 0
     }
 }
 
@@ -143,13 +142,24 @@ pub(crate) unsafe fn in_table(t: *mut Live, most: u32, what: &dyn Fn(u64) -> Wha
 unsafe fn in_entry(t: *mut Live, i: usize, what: &dyn Fn(u64) -> What) -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
-        let key = AtomicU64::from_ptr(&raw mut (*t).entries[i].key).load(Relaxed) & !HIDDEN;
-        match what(key) {
+        match what(key(t, i)) {
             What::All => plain(t, i, 0..8) + stores(t, i) + atomics(t, i),
             What::Changes => stores(t, i) + atomics(t, i),
             What::Stores => stores(t, i),
             What::Nothing => 0,
         }
+    }
+}
+
+/// The line of an entry, 0 if it is empty.
+///
+/// # Safety
+/// As [`in_entry`].
+unsafe fn key(t: *mut Live, i: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let e = (&raw mut (*t).entries[0]).add(i);
+        AtomicU64::from_ptr(&raw mut (*e).key).load(Relaxed) & !HIDDEN
     }
 }
 
@@ -167,7 +177,8 @@ unsafe fn stores(t: *mut Live, i: usize) -> u64 {
 unsafe fn plain(t: *mut Live, i: usize, counters: Range<usize>) -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
-        counters.map(|k| number(&raw mut (*t).entries[i].cnt[k]).saturating_sub(COUNT_START) as u64).sum()
+        let e = (&raw mut (*t).entries[0]).add(i);
+        counters.map(|k| number((&raw mut (*e).cnt[0]).add(k)).saturating_sub(COUNT_START) as u64).sum()
     }
 }
 
@@ -177,7 +188,7 @@ unsafe fn plain(t: *mut Live, i: usize, counters: Range<usize>) -> u64 {
 /// As [`in_entry`]; there are 8 counters beside an entry.
 unsafe fn atomics(t: *mut Live, i: usize) -> u64 {
     // SAFETY: the caller's promise.
-    unsafe { (0..8).map(|k| number(&raw mut (*t).rmw[i][k]) as u64).sum() }
+    unsafe { (0..8).map(|k| number((&raw mut (*t).rmw[0][0]).add(i * 8 + k)) as u64).sum() }
 }
 
 /// # Safety

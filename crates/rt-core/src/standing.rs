@@ -32,6 +32,9 @@ const STEP_MIN: u64 = WINDOW_VT / 64;
 /// Who has done nothing yet after so many changes is late, and may have to do what others do at once.
 const NEW_MAX: u64 = 8;
 
+/// Who has waited counts itself out, and in again before it waits once more. More exchanges are work.
+const ASIDES_MAX: u64 = 2;
+
 /// Who has sent so often and waited for nothing has work left.
 const SENDS_MAX: u64 = 2;
 
@@ -92,10 +95,12 @@ struct Standing {
     sent: AtomicU64,
     /// Whose change let it go last: the address of that thread's [`Live`].
     let_go_by: AtomicU64,
-    /// Number of the change that it saw when it went on, see `turns`.
-    saw: AtomicU64,
     /// How often that thread changed the same again before it went on.
     again: AtomicU64,
+    /// Number of the change that it saw when it went on, see `turns`.
+    saw: AtomicU64,
+    /// Exchanges of other words since it began to wait.
+    asides: AtomicU64,
     arrivals: Arrivals,
 }
 
@@ -117,8 +122,9 @@ static ALL: [Standing; THREADS] = [const {
         signals: AtomicU64::new(0),
         sent: AtomicU64::new(0),
         let_go_by: AtomicU64::new(0),
-        saw: AtomicU64::new(0),
         again: AtomicU64::new(0),
+        saw: AtomicU64::new(0),
+        asides: AtomicU64::new(0),
         arrivals: Arrivals::new(),
     }
 }; THREADS];
@@ -330,6 +336,7 @@ fn wait(entered: &Entered, addr: u64, calls: bool, signals: u64) {
         let Some(s) = own(t) else { return };
         s.calls.store(calls as u64, Relaxed);
         s.signals.store(signals, Relaxed);
+        s.asides.store(0, Relaxed);
         if s.state.load(Relaxed) == WAITS {
             s.at.store(addr, Relaxed);
             return;
@@ -473,7 +480,7 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
         let eager = never_waited && me.sent.fetch_add(1, Relaxed) >= SENDS_MAX;
         let saw = if waited { me.saw.load(Relaxed) } else { 0 };
         let threads = || places().iter().filter(|s| s.live.load(Relaxed) != 0).count() as u64;
-        let turn = by == By::Exchange && turns::changes(addr, saw, threads());
+        let turn = by == By::Exchange && turns::changes(addr, saw, threads);
         let by_turn = waited && (turn || matches!(by, By::Store | By::Return));
         let latest = if eager { None } else { others_wait(me, addr, by, by_turn) };
         // Who has never waited is behind nobody: those who get it may have been told by others what these did.
@@ -494,11 +501,13 @@ pub fn border(entered: &Entered, addr: u64, all: bool, by: By) -> Option<u64> {
             sync::join_holding(entered, vt);
         });
         // Who has just waited leaves, and does not arrive.
-        let waited = [WAITS, LET_GO].contains(&me.state.load(Relaxed));
-        let exchanges = by == By::Exchange && !waited;
+        let leaves = [WAITS, LET_GO].contains(&me.state.load(Relaxed));
+        let exchanges = by == By::Exchange && !leaves;
         // What counts those who wait, beside that for which they do, says nothing of what they will do.
-        let aside = by == By::Exchange && waited && me.at.load(Relaxed) != addr;
-        let idle = aside && count(t).saturating_sub(me.vt.load(Relaxed)) <= IDLE_MAX;
+        let aside = by == By::Exchange && leaves && me.at.load(Relaxed) != addr;
+        let idle = aside
+            && me.asides.fetch_add(1, Relaxed) < ASIDES_MAX
+            && count(t).saturating_sub(me.vt.load(Relaxed)) <= IDLE_MAX;
         me.arrivals.goes_on(|| count_of_many(t), false);
         if exchanges && me.arrivals.are_usual() {
             sync::settle(entered);
@@ -569,8 +578,8 @@ fn others_wait(me: &Standing, addr: u64, by: By, by_turn: bool) -> Option<u64> {
             LET_GO if by_turn && at == addr => true,
             // Who let it go by the same word did not have to wait for it.
             LET_GO if at == addr && s.let_go_by.load(Relaxed) == me.live.load(Relaxed) => false,
-            // As for who is new: an exchange may count who has ended.
-            LET_GO => mostly_in_vain(s, by != By::Exchange && new),
+            // As for who is new: an exchange of another word may count who has ended.
+            LET_GO => mostly_in_vain(s, new && (by != By::Exchange || at == addr)),
             POSTED if at != 0 => true,
             CHANGED | POSTED => s.change.load(Relaxed) == CHANGES.load(Relaxed),
             _ => false,
@@ -592,8 +601,10 @@ fn others_wait(me: &Standing, addr: u64, by: By, by_turn: bool) -> Option<u64> {
 /// Who was let go mostly had nothing to do then; `unknown` is what counts while little is known of that.
 fn mostly_in_vain(s: &Standing, unknown: bool) -> bool {
     const FIRST: u64 = 2;
-    let (success, vain) = (s.with_success.load(Relaxed), s.in_vain.load(Relaxed));
-    if success + vain <= FIRST { unknown } else { success <= 2 * vain + FIRST }
+    match (s.with_success.load(Relaxed), s.in_vain.load(Relaxed)) {
+        (0, 0) => unknown,
+        (success, vain) => success <= 2 * vain + if unknown { FIRST } else { 0 },
+    }
 }
 
 /// Accesses since the thread's clock was last joined with another one; [`STEP_MIN`] if they are of many lines.

@@ -20,7 +20,8 @@ static TABLE: [Word; WORDS] =
     [const { Word { addr: AtomicU64::new(0), changes: AtomicU64::new(0), turns: AtomicU64::new(0) } }; WORDS];
 
 fn word(addr: u64) -> &'static Word {
-    &TABLE[(addr >> 2 ^ addr >> 8) as usize % WORDS]
+    // SAFETY: below their number.
+    unsafe { TABLE.get_unchecked((addr >> 2 ^ addr >> 8) as usize % WORDS) }
 }
 
 /// Number of the latest change of the word at an address.
@@ -29,9 +30,9 @@ pub(crate) fn latest(addr: u64) -> u64 {
     if w.addr.load(Relaxed) == addr { w.changes.load(Relaxed) } else { 0 }
 }
 
-/// The word is about to change, by who waited there and saw its change of number `saw` (0 if it did not wait), one of
-/// so many threads. Whether that is a turn as those before it were.
-pub(crate) fn changes(addr: u64, saw: u64, threads: u64) -> bool {
+/// The word is about to change, by who waited there and saw its change of number `saw` (0 if it did not wait). Whether
+/// that is a turn as those before it were, more than there are `threads`.
+pub(crate) fn changes(addr: u64, saw: u64, threads: impl Fn() -> u64) -> bool {
     let w = word(addr);
     if w.addr.swap(addr, Relaxed) != addr {
         w.changes.store(0, Relaxed);
@@ -40,5 +41,5 @@ pub(crate) fn changes(addr: u64, saw: u64, threads: u64) -> bool {
     let before = w.changes.fetch_add(1, Relaxed);
     let turns = if saw != 0 && saw == before { w.turns.load(Relaxed) + 1 } else { 0 };
     w.turns.store(turns, Relaxed);
-    turns > TURNS_MIN.max(threads)
+    turns > TURNS_MIN && turns > threads()
 }
