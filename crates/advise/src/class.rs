@@ -149,10 +149,7 @@ pub struct Judged<'a> {
 impl Judged<'_> {
     /// The program's struct that the case is about, or whose elements, if it has a name.
     pub fn struct_name(&self, e: &Evidence) -> Option<String> {
-        let mut id = e.types.strip(self.first_object(e)?.ty?);
-        while let Type::Array { elem, .. } = e.types.get(id) {
-            id = e.types.strip(*elem);
-        }
+        let id = e.types.element(self.first_object(e)?.ty?);
         e.types.aggregate(id).filter(|a| is_own(a)).and_then(|_| source_name(&e.types, id))
     }
 

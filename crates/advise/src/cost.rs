@@ -399,11 +399,7 @@ pub fn from_c_heap(o: &Object) -> bool {
 
 /// Language of a struct, or of the struct of an array's elements.
 pub(crate) fn language(types: &TypeTable, ty: TypeId) -> Option<Language> {
-    let mut ty = types.strip(ty);
-    while let Type::Array { elem, .. } = types.get(ty) {
-        ty = types.strip(*elem);
-    }
-    types.aggregate(ty).map(|a| a.language)
+    types.aggregate(types.element(ty)).map(|a| a.language)
 }
 
 /// Whether whoever allocates `o` aligns it as its type asks: the linker, Rust and C++17's `new` do, C's `malloc` does

@@ -184,10 +184,7 @@ fn has_own(table: &TypeTable, ty: TypeId) -> bool {
 
 /// The program's type in a library's struct, or in the elements of an array of such.
 pub(crate) fn own_in_library_s(table: &TypeTable, ty: TypeId) -> Option<TypeId> {
-    let mut id = table.strip(ty);
-    while let Type::Array { elem, .. } = table.get(id) {
-        id = table.strip(*elem);
-    }
+    let id = table.element(ty);
     let Type::Aggregate(a) = table.get(id) else { return None };
     if is_own(a) { None } else { first_own(table, id) }
 }

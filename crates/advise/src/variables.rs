@@ -73,11 +73,8 @@ pub(crate) fn costs(evidence: &Evidence, advice: &Advice, line: u64) -> Option<(
 /// Whether an object is a variable that a patch can change by itself.
 fn is_plain(e: &Evidence, o: &Object) -> bool {
     let own = |t: TypeId| {
-        let mut id = e.types.strip(t);
-        while let Type::Array { elem, .. } = e.types.get(id) {
-            id = e.types.strip(*elem);
-        }
-        e.types.aggregate(id).is_some_and(|a| a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)))
+        let a = e.types.aggregate(e.types.element(t));
+        a.is_some_and(|a| a.decl.as_ref().is_some_and(|d| is_own_source(&d.file)))
     };
     o.kind == ObjectKind::Global && o.name.is_some() && o.ty.is_some_and(|t| !own(t))
 }

@@ -1,7 +1,6 @@
 //! Types of which not everything is known. What is not known must not be taken for "nothing there".
 
 use crate::bases::virtual_bases;
-use crate::leaf::DEPTH_MAX;
 use crate::types::{Aggregate, Member, MemberRole, Type, TypeId, TypeTable, split_keyword};
 use std::collections::HashSet;
 
@@ -87,7 +86,7 @@ pub fn misfit(table: &TypeTable, a: &Aggregate) -> Option<&'static str> {
 
 fn member_misfit(table: &TypeTable, a: &Aggregate, m: &Member) -> Option<&'static str> {
     let outside = Some("a member lies outside of it");
-    if *table.get(element(table, m.ty)) == Type::Void {
+    if *table.get(table.element(m.ty)) == Type::Void {
         return Some("a member has no type that can be read");
     }
     if a.declaration || m.offset() > a.size {
@@ -101,16 +100,6 @@ fn member_misfit(table: &TypeTable, a: &Aggregate, m: &Member) -> Option<&'stati
         Some(class) if class.members.is_empty() || !virtual_bases(table, class).is_empty() => None,
         _ => Some("a member reaches beyond its end"),
     }
-}
-
-/// What an array has elements of; other types are their own.
-fn element(table: &TypeTable, id: TypeId) -> TypeId {
-    let mut id = table.strip(id);
-    for _ in 0..DEPTH_MAX {
-        let Type::Array { elem, .. } = table.get(id) else { break };
-        id = table.strip(*elem);
-    }
-    id
 }
 
 fn end_bits(table: &TypeTable, m: &Member) -> Option<u64> {

@@ -175,6 +175,17 @@ impl TypeTable {
         self.layers(id).last().unwrap_or(id)
     }
 
+    /// What an array has elements of, of arrays of arrays too, stripped; other types are their own. Stops after
+    /// [`DEPTH_MAX`](crate::leaf::DEPTH_MAX) steps (a cycle).
+    pub fn element(&self, id: TypeId) -> TypeId {
+        let mut id = self.strip(id);
+        for _ in 0..crate::leaf::DEPTH_MAX {
+            let Type::Array { elem, .. } = self.get(id) else { break };
+            id = self.strip(*elem);
+        }
+        id
+    }
+
     /// The innermost of the typedefs around a type: what a struct without a tag is called.
     pub fn first_typedef(&self, id: TypeId) -> Option<TypeId> {
         self.layers(id).filter(|id| matches!(self.get(*id), Type::Typedef { .. })).last()

@@ -41,16 +41,16 @@ pub(crate) unsafe fn count_of_many(t: *mut Live) -> u64 {
 pub(crate) fn is_idle(live: *mut Live, addr: u64, by: *mut Live, (most, lines): (u64, u32)) -> bool {
     // SAFETY: states stay in the mapping; what is read there are numbers, old ones at worst.
     unsafe {
-        let within =
-            |most: u64, what: &dyn Fn(u64) -> What| in_table(live, lines, what).is_some_and(|n| n <= most);
         let beside = |line: u64| if polls(live, line) { What::Stores } else { What::All };
         let works = |line: u64| match beside(line) {
             What::All if is_of_stack(live, line) => What::Nothing,
             What::All if !changes(by, line) => What::Changes,
             what => what,
         };
-        within(most, &beside)
-            || (within(most, &works) && within(most + PER_LOOK * waits::times_again(live, addr), &beside))
+        let Some(all) = in_table(live, lines, &beside) else { return false };
+        all <= most
+            || (all <= most + PER_LOOK * waits::times_again(live, addr)
+                && in_table(live, lines, &works).is_some_and(|n| n <= most))
     }
 }
 

@@ -34,7 +34,8 @@ pub(crate) fn latest(addr: u64) -> u64 {
 /// that is a turn as those before it were, more than there are `threads`.
 pub(crate) fn changes(addr: u64, saw: u64, threads: impl Fn() -> u64) -> bool {
     let w = word(addr);
-    if w.addr.swap(addr, Relaxed) != addr {
+    if w.addr.load(Relaxed) != addr {
+        w.addr.store(addr, Relaxed);
         w.changes.store(0, Relaxed);
         w.turns.store(0, Relaxed);
     }

@@ -13,7 +13,7 @@ use tussle_layout::homes;
 use tussle_layout::phases::Where;
 use tussle_layout::{compilable, data, holes::Holes, lines, pahole, reorder};
 use tussle_model::leaf::Arrays;
-use tussle_model::{Aggregate, LineSize, Type, TypeId, TypeTable, leaves_told};
+use tussle_model::{Aggregate, LineSize, TypeId, TypeTable, leaves_told};
 use tussle_render::{Format, Node, View, laid_out};
 
 /// Print types with offsets, holes and cache lines.
@@ -221,10 +221,7 @@ fn named(source: &Source, name: &str) -> anyhow::Result<Vec<TypeId>> {
 
 /// A member of `id`, or of an unnamed member or array in it, is an `inner`.
 fn holds(table: &TypeTable, id: TypeId, inner: TypeId, depth: usize) -> bool {
-    let mut id = table.strip(id);
-    while let Type::Array { elem, .. } = table.get(id) {
-        id = table.strip(*elem);
-    }
+    let id = table.element(id);
     let Some(a) = table.aggregate(id).filter(|a| depth == 0 || a.name.is_none() || id == inner) else {
         return false;
     };
