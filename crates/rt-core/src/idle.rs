@@ -151,6 +151,16 @@ unsafe fn in_entry(t: *mut Live, i: usize, what: &dyn Fn(u64) -> What) -> u64 {
     }
 }
 
+/// Accesses of a line that a thread's table holds.
+///
+/// # Safety
+/// `t` is a thread's state.
+pub(crate) unsafe fn in_line(t: *mut Live, line: u64) -> u64 {
+    let i = index(line);
+    // SAFETY: the caller's promise; indices are below ENTRIES.
+    unsafe { if key(t, i) == line { in_entry(t, i, &|_| What::All) } else { 0 } }
+}
+
 /// The line of an entry, 0 if it is empty.
 ///
 /// # Safety

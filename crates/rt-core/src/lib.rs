@@ -28,6 +28,7 @@ mod borders;
 pub mod callers;
 pub mod channels;
 pub mod code;
+mod company;
 pub mod counting;
 pub mod descriptors;
 pub mod detached;

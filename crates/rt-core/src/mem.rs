@@ -2,6 +2,7 @@
 
 use crate::arena::{alloc, at, fullness, reference};
 use crate::wire::*;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 const SLAB_MIN: u64 = 4096;
 const SLAB_MAX: u64 = 64 << 10;
@@ -103,6 +104,32 @@ pub unsafe fn known_leaf(t: *mut Live, page: u64) -> u64 {
         }
         let s = place(info, page);
         if (*s).page == 0 { 0 } else { at::<u32>((*s).leaf) as u64 }
+    }
+}
+
+/// The record of a line that another thread has; 0 if it is not found at once.
+///
+/// # Safety
+/// `t` is a thread's state.
+pub unsafe fn record_of_other(t: *mut Live, line: u64) -> u64 {
+    const STEPS_MAX: usize = 8;
+    let page = line >> 12;
+    // SAFETY: states, tables and records stay in the mapping. A table that is growing is read at its old size, which is
+    // no more than the new one's; what is not found in it, or where nothing lies yet, is 0.
+    unsafe {
+        let info = (*t).info_at as *mut ThreadInfo;
+        let read = |p: *mut u32| AtomicU32::from_ptr(p).load(Relaxed);
+        let (bits, pages) = (read(&raw mut (*info).pages_bits), read(&raw mut (*info).pages));
+        if pages == 0 || bits == 0 {
+            return 0;
+        }
+        let (table, first) = (at::<PageSlot>(pages), hash(page, bits));
+        let slots = (0..STEPS_MAX).map(|k| table.add((first + k) & ((1 << bits) - 1)));
+        let wanted = |s: &*mut PageSlot| AtomicU64::from_ptr(&raw mut (**s).page).load(Acquire) == page + 1;
+        let Some(slot) = slots.into_iter().find(wanted) else { return 0 };
+        let leaf = read(&raw mut (*slot).leaf);
+        let record = if leaf == 0 { 0 } else { read(at::<u32>(leaf).add((line >> 6 & 63) as usize)) };
+        if record == 0 { 0 } else { at::<Record>(record) as u64 }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The slow path of an access: filling and emptying the table of recently used lines.
 //!
-//! What a thread writes down depends on its own stream of accesses only, never on who came first.
+//! What a thread writes down depends on its own stream of accesses only, never on who came first; but for whom it meets
+//! (`company`), which is told apart.
 
 use crate::arena::{at, forked, lost, reference};
 use crate::runs::{more, run};
 use crate::thread::{Entered, now, pass};
 use crate::wire::*;
-use crate::{code, counting, sampling, sections, standing};
+use crate::{code, company, counting, sampling, sections, standing};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Touch blocks per thread and line.
@@ -279,7 +280,8 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
         let from = first_vt(t, e);
         pass(t, n as u64);
         run(t, r, from, now(t));
-        standing::counted(t, (*e).key & !HIDDEN, kind == WRITE);
+        let line = (*e).key & !HIDDEN;
+        standing::counted(t, line, kind == WRITE);
         match kind {
             RMW => add_rmw(t, r, w, n),
             _ => {
@@ -301,6 +303,7 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
             skew(r, c, w, kind, d);
         }
         (*e).vt0 = now(t) as u32;
+        company::after(t, (line, r), n as u64, true);
         if now(t) >= (*t).sweep_vt {
             stale(t);
         }
@@ -348,7 +351,7 @@ unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
     unsafe {
         standing::begins(t);
         let r = record_of(t, line);
-        (*t).fills += 1;
+        ((*t).fills, (*t).latest) = ((*t).fills + 1, line);
         if r == 0 {
             lost(LOST_NO_MEMORY, 1);
             return false;
@@ -367,6 +370,7 @@ unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
         *(&raw mut (*t).used[0]).add(i / 64) |= 1 << (i % 64);
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
         (*e).key = line;
+        company::comes(t, line);
         true
     }
 }
@@ -415,7 +419,7 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
 pub(crate) unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
     // SAFETY: the entry is in use and has a record; its key goes first, so that no hook counts into it any more.
     unsafe {
-        let from = first_vt(t, e);
+        let (from, line) = (first_vt(t, e), (*e).key & !HIDDEN);
         (*e).key = 0;
         *(&raw mut (*t).used[0]).add(i / 64) &= !(1 << (i % 64));
         let r = at::<Record>((*e).rec & !RMW_FLAG);
@@ -442,6 +446,9 @@ pub(crate) unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
                     *c = 0;
                 }
             }
+        }
+        if n >= company::VISIT_MIN {
+            company::after(t, (line, r), n as u64, false);
         }
         if now(t) >= (*t).sweep_vt {
             stale(t);

@@ -161,6 +161,11 @@ unsafe fn own(t: *mut Live) -> Option<&'static Standing> {
     ALL.get((place as usize).checked_sub(1)?)
 }
 
+/// The state of the thread that has a place, from 1.
+pub(crate) fn at_place(place: usize) -> Option<*mut Live> {
+    ALL.get(place.checked_sub(1)?)?.thread()
+}
+
 /// A thread begins.
 ///
 /// # Safety

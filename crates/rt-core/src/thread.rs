@@ -257,6 +257,7 @@ unsafe fn has_seen_nothing(t: *mut Live) {
         (*t).takes.iter_mut().for_each(|take| take.word = 0);
         (*t).since.iter_mut().for_each(|since| since.lock = 0);
         (*t).told.iter_mut().for_each(|told| told.addr = 0);
+        (*t).watched.iter_mut().for_each(|watched| watched.line = 0);
         (*t).guard = Guard::NONE;
         ((*t).looked, (*t).took, (*t).counted, (*t).tried) = (0, 0, 0, 0);
         ((*t).slept_with, (*t).came.word) = (0, 0);

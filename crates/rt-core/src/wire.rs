@@ -334,6 +334,8 @@ pub struct Live {
     pub slab: u64,
     pub slab_end: u64,
     pub fills: u64,
+    /// Line that came into the table last.
+    pub latest: u64,
     /// Entries in use.
     pub used: [u64; ENTRIES / 64],
     pub code_cache: [CodeCache; 32],
@@ -417,6 +419,8 @@ pub struct Live {
     /// Words that may be locks, and how many of their sections it ended, see `early`.
     pub early: [[u64; 2]; LOOKS],
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
+    /// Lines that others use, too, see `company`.
+    pub watched: [Watched; WATCHED],
 }
 
 /// When a thread took a lock that it may still have; 0 if none.
@@ -562,11 +566,13 @@ pub struct More {
     pub next: u32,
     /// Reference of 16 `u32`: what the run counted beside [`Record::small`].
     pub words: u32,
+    /// Reference of a [`Company`].
+    pub company: u32,
     pub first: [u8; PIECE_BYTES_FIRST],
 }
 
 /// Bytes of earlier runs in a [`More`], and in each [`PieceBlock`].
-pub const PIECE_BYTES_FIRST: usize = 28;
+pub const PIECE_BYTES_FIRST: usize = 24;
 pub const PIECE_BYTES: usize = 60;
 
 /// More bytes of earlier runs.

@@ -64,3 +64,37 @@ pub struct Came {
     pub from: u64,
     pub to: u64,
 }
+
+/// Lines per thread of which it is at hand that others use them.
+pub const WATCHED: usize = 64;
+
+/// One of them, 0 if none, and the address of its [`Company`].
+#[repr(C)]
+pub struct Watched {
+    pub line: u64,
+    pub company: u64,
+}
+
+/// A thread's line that others use, too: whether they do so at the same time, see `company`.
+#[repr(C, align(64))]
+pub struct Company {
+    /// Address of the [`Live`] of one of them, and of its [`Record`] of the line, 0 if that is not known.
+    pub other: u64,
+    pub theirs: u64,
+    /// When the window began, 0 without one: the own clock; that one's accesses of the line, and a number that changes
+    /// when it accesses anything, mostly.
+    pub from: u64,
+    pub count: u64,
+    pub work: u64,
+    /// Sixteenths of a tick of the own clock per access of the line, in the latest window; 0 before one.
+    pub density: u32,
+    /// Windows in which the other one ran without touching the line, in which it touched it, and in which it did so,
+    /// perhaps while the thread itself paused.
+    pub alone: u32,
+    pub met: u32,
+    pub paused: u32,
+    /// 1 if it was touched in the latest window, and the thread did not pause.
+    pub touched: u32,
+    /// How often somebody else had been there meanwhile.
+    pub turns: u32,
+}

@@ -7,6 +7,7 @@ use crate::objects::{Places, What, blank};
 use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::shared::Shared;
+use crate::shifts::Shifts;
 use crate::wire::*;
 use crate::words::{Counts, Span, Words, touched};
 use std::collections::{BTreeSet, HashMap};
@@ -229,6 +230,8 @@ impl<'a> ProcessReader<'a> {
         fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
         let held = traced.held(&whole);
+        let seen: Vec<_> = whole.iter().flat_map(|line| lines.companies(*line)).collect();
+        let shifts = Shifts::new(seen.into_iter().map(|(line, at, vt, c)| (line, c, places.kind(at, vt))));
         let mut folded = 0;
         let all: Vec<u64> = whole.iter().copied().collect();
         let chunks = all.len().div_ceil(LINES_AT_ONCE).max(1) as f64;
@@ -241,8 +244,9 @@ impl<'a> ProcessReader<'a> {
                     _ => RUNS_PER_LINE_MIN,
                 };
                 folded += thin(&mut uses, runs);
+                let by_turns = shifts.are_at(line) && !held.cover(line, &uses);
                 for u in &uses {
-                    self.one_use(line, u, &held, &mut places);
+                    self.one_use(line, u, (&held, by_turns), &mut places);
                 }
             }
         }
@@ -352,16 +356,18 @@ impl<'a> ProcessReader<'a> {
         Some(self.code(*first, chain))
     }
 
-    fn one_use(&mut self, line: u64, u: &Use, held: &HeldLocks, places: &mut Places) {
+    fn one_use(&mut self, line: u64, u: &Use, (held, by_turns): (&HeldLocks, bool), places: &mut Places) {
         let actor = self.first_actor + u.thread as u32;
         let index = self.threads[u.thread].index;
         let mut turns: Vec<(Span, Turns)> = Vec::new();
         let mut words = Words::new(u);
+        let turn = if by_turns { Shifts::of(line, u) } else { None };
         for run in &u.runs {
             words.join_all(run);
             for &(range, counts, _) in words.joined() {
                 let at = turns.iter().position(|t| t.0 == range).unwrap_or_else(|| {
-                    let share = held.of_runs(line, (range, words.kinds(range)), u.thread, &u.runs);
+                    let of_lock = || held.of_runs(line, (range, words.kinds(range)), u.thread, &u.runs);
+                    let share = turn.or_else(of_lock);
                     turns.push((range, Turns::new(share)));
                     turns.len() - 1
                 });

@@ -3,16 +3,19 @@
 //! Traced sections of a thread and lock all stand for equally many. In one that was cut short, what was seen stands
 //! for all of it, in proportion to its length.
 
-use crate::lines::AccessRun;
+use crate::lines::{self, AccessRun};
 use crate::mutexes::Mutexes;
 use crate::raw::TracedLock;
 use crate::wire::*;
-use crate::words::{Counts, Kinds};
+use crate::words::{Counts, Kinds, Words};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this share of a thread's accesses to some bytes on, all of them count as under the lock: sections that are not
 /// traced differ from those that are.
 pub(crate) const ALL_SHARE_MIN: f64 = 0.8;
+
+/// Locks that cover so much of what threads did to a line explain it.
+const COVER_MIN: f64 = 0.95;
 
 /// A lock that was recognised late must have been one for this share of the accesses at least.
 const LATE_MIN: f64 = 0.5;
@@ -260,6 +263,23 @@ impl HeldLocks {
         let own = self.mutexes.share(line, (range, kinds), thread, runs);
         let known = visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share));
         known.or_else(|| self.as_around(line, range, thread, runs))
+    }
+
+    /// Locks cover what threads did to a line, but for a part that is smaller than what is traced can tell.
+    pub fn cover(&self, line: u64, uses: &[lines::Use]) -> bool {
+        let (mut all, mut inside) = (0.0, 0.0);
+        for u in uses {
+            let mut words = Words::new(u);
+            for run in &u.runs {
+                words.join_all(run);
+                for &(range, counts, _) in words.joined() {
+                    let n = (counts.0 + counts.1 + counts.2) as f64;
+                    let share = self.of_runs(line, (range, words.kinds(range)), u.thread, &u.runs);
+                    (all, inside) = (all + n, inside + n * share.map_or(0.0, |s| s.share));
+                }
+            }
+        }
+        inside >= COVER_MIN * all
     }
 
     /// The lock under which most of a thread's accesses to bytes `[lo, hi)` of a line happened; `after` gives those

@@ -14,6 +14,7 @@ mod operations;
 mod packed;
 pub mod raw;
 mod shared;
+mod shifts;
 pub mod sites;
 mod told;
 mod windows;

@@ -18,6 +18,11 @@ pub(crate) struct AccessRun {
 }
 
 impl AccessRun {
+    /// Of all kinds.
+    pub fn accesses(&self) -> f64 {
+        self.outline().accesses as f64
+    }
+
     fn outline(&self) -> Outline {
         let sum = |counts: &[u32; 8]| counts.iter().map(|&n| u64::from(n)).sum::<u64>();
         let stores = sum(&self.writes) + sum(&self.rmws);
@@ -70,6 +75,7 @@ pub(crate) struct Use {
     pub wmask: u64,
     pub runs: Vec<AccessRun>,
     pub touches: Vec<u64>,
+    pub company: Option<Company>,
 }
 
 /// Which lines to keep.
@@ -205,14 +211,24 @@ impl<'a> Lines<'a> {
         out
     }
 
+    /// Whether threads met at a line: of each that was watched there the line, a byte that it used, and when.
+    pub fn companies(&self, line: u64) -> Vec<(u64, u64, u64, Company)> {
+        let of = |e: &(u64, u32, u32)| {
+            let r = self.file.record(e.2)?;
+            let byte = (r.rmask | r.wmask).trailing_zeros().min(LINE as u32 - 1);
+            Some((line, line + u64::from(byte), r.vt0, self.file.company(&r)?))
+        };
+        self.of_line(line).iter().filter_map(of).collect()
+    }
+
     fn read(&self, &(line, thread, record): &(u64, u32, u32)) -> Option<Use> {
         let r = self.file.record(record)?;
         let mut runs: Vec<AccessRun> = Vec::new();
         self.file.runs(&r, |p| runs.push(run(&p)));
         runs.extend(self.pending.get(&(thread, line)).cloned());
         runs.retain(|r| r.outline().happened());
-        let touches = self.file.touches(&r);
-        Some(Use { thread: thread as usize, rmask: r.rmask, wmask: r.wmask, runs, touches })
+        let (touches, company) = (self.file.touches(&r), self.file.company(&r));
+        Some(Use { thread: thread as usize, rmask: r.rmask, wmask: r.wmask, runs, touches, company })
     }
 }
 

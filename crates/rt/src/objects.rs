@@ -1,6 +1,7 @@
 //! Which object an address belonged to, at which time.
 
 use crate::raw::{LIVES, RawFile};
+use crate::shifts::Kind;
 use crate::wire::*;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -164,6 +165,16 @@ impl Places {
         }
         let rank = |&i: &u32| rank(&self.places[i as usize], (vt0, vt1), thread);
         std::iter::once(first).chain(fitting).max_by_key(rank).unwrap_or(first)
+    }
+
+    /// What lies at a byte, if that is one of many.
+    pub fn kind(&mut self, addr: u64, vt: u64) -> Option<Kind> {
+        let place = self.find(addr, vt, vt, u32::MAX);
+        match self.get(place).what {
+            What::Heap { site, .. } => (site != 0).then_some(Kind::Site(site)),
+            What::Page => Some(Kind::Page(addr & !(PAGE - 1))),
+            What::Tls { .. } | What::Stack { .. } => None,
+        }
     }
 
     fn page(&mut self, base: u64) -> u32 {

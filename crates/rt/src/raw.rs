@@ -56,7 +56,8 @@ macro_rules! plain_structs {
     )* };
 }
 plain_structs!(
-    Header Nested ThreadInfo Entry PageSlot Record More PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit
+    Header Nested ThreadInfo Entry PageSlot Record More Company
+    PieceBlock Touches CodeRow HeapSlot Site Lock Section Visit
     NameTold Stretch
 );
 
@@ -220,6 +221,12 @@ impl<'a> RawFile<'a> {
         }
         out.retain(|&s| s != 0);
         out
+    }
+
+    /// Whether others used a record's line at the same time, if that was looked at.
+    pub fn company(&self, r: &Record) -> Option<Company> {
+        let m = self.get::<More>(r.more, 0).filter(|m| m.company != 0)?;
+        self.get(m.company, 0)
     }
 
     /// Codes of a thread, position 0 holding id 1.

@@ -1,0 +1,230 @@
+//! Whether threads use a line at the same time. Objects go from thread to thread in more ways than the recorder
+//! understands (queues, pools, messages), and whoever has one has its bytes for himself.
+//!
+//! A thread counts the windows in which another user of the line ran: those in which that one touched the line, and
+//! those in which it did not. A window goes on until a counter of the line is full or the line leaves the table.
+//! Who did not run tells nothing: so threads that share one CPU, or that came late, look no more like taking turns than
+//! others. What follows from the counts is decided when the recording is read (`rt/src/shifts.rs`).
+
+use crate::arena::{at, reference};
+use crate::idle::in_line;
+use crate::mem;
+use crate::runs::more;
+use crate::thread::now;
+use crate::wire::*;
+use crate::{processes, sampling, standing};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+
+/// Visits of a line with fewer accesses are not worth a look.
+pub(crate) const VISIT_MIN: u32 = 32;
+
+/// A window that took more than 3/2 of the clock per access of the one before holds a pause: the line may have gone to
+/// and fro meanwhile.
+const PAUSE: (u64, u64) = (2, 3);
+
+/// After so many windows one in [`SELDOM`] is looked at: what they say is known by then.
+const ENOUGH: u32 = 1024;
+const SELDOM: u32 = 8;
+
+/// Lines of which the latest user is known at the same time.
+const LINES: usize = 1 << 14;
+
+/// The latest thread that counted much on a line: number of the line (from bit 8) and the thread's place.
+static USERS: [AtomicU64; LINES] = [const { AtomicU64::new(0) }; LINES];
+
+/// Knuth's multiplicative hashing.
+fn slot(line: u64) -> &'static AtomicU64 {
+    &USERS[((line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LINES.ilog2())) as usize % LINES]
+}
+
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+unsafe fn watched(t: *mut Live, line: u64) -> *mut Watched {
+    // SAFETY: the index is below WATCHED.
+    unsafe { (&raw mut (*t).watched[0]).add((line >> 6 ^ line >> 12) as usize % WATCHED) }
+}
+
+/// A line has come into the thread's table.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+#[inline(always)]
+pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
+    // SAFETY: the caller's promise; what is watched has its counts.
+    unsafe {
+        let w = watched(t, line);
+        if (*w).line == line {
+            begins(t, (*w).company as *mut Company, line);
+        }
+    }
+}
+
+/// So many accesses of a line were counted, whose record that is: a counter is full, or the line left the table
+/// (`stays` false).
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+#[inline(always)]
+pub(crate) unsafe fn after(t: *mut Live, (line, r): (u64, *mut Record), n: u64, stays: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let me = (line >> 6) << 8 | (*t).standing as u64 & 0xff;
+        let latest = slot(line).load(Relaxed);
+        if latest != me || (*watched(t, line)).line == line {
+            looks(t, (line, r), n, (me, latest, stays));
+        }
+    }
+}
+
+/// # Safety
+/// As [`after`].
+#[inline(never)]
+unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest, stays): (u64, u64, bool)) {
+    // SAFETY: the caller's promise; what is watched has its counts.
+    unsafe {
+        if (*t).standing == 0 || sampling::sampled() {
+            return;
+        }
+        let w = watched(t, line);
+        if (*w).line == line {
+            ends((*w).company as *mut Company, line, now(t), n);
+        }
+        if latest != me {
+            slot(line).store(me, Relaxed);
+            if latest >> 8 == me >> 8 {
+                follows(t, (line, r), (latest & 0xff) as usize);
+            }
+        }
+        if stays && (*w).line == line {
+            begins(t, (*w).company as *mut Company, line);
+        }
+    }
+}
+
+/// Somebody else, who has that place, used the line since the thread did.
+///
+/// # Safety
+/// As [`after`].
+unsafe fn follows(t: *mut Live, (line, r): (u64, *mut Record), place: usize) {
+    // SAFETY: the caller's promise; `take` gives zeroed room that this record alone refers to.
+    unsafe {
+        // What threads of other processes do is not seen.
+        let Some(other) = standing::at_place(place).filter(|_| processes::slot(line).is_none()) else {
+            return;
+        };
+        let m = more(t, r);
+        if m.is_null() || other == t {
+            return;
+        }
+        if (*m).company == 0 {
+            let p = mem::take(t, size_of::<Company>() as u64);
+            if p == 0 {
+                return;
+            }
+            (*m).company = reference(p);
+        }
+        let c = at::<Company>((*m).company);
+        (*c).turns = (*c).turns.saturating_add(1);
+        if (*c).other != other as u64 {
+            ((*c).other, (*c).theirs) = (other as u64, 0);
+        }
+        let w = watched(t, line);
+        ((*w).line, (*w).company) = (line, c as u64);
+    }
+}
+
+/// A window begins.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder, and `c` its counts of the line.
+unsafe fn begins(t: *mut Live, c: *mut Company, line: u64) {
+    // SAFETY: the caller's promise; states and records stay in the mapping.
+    unsafe {
+        if (*c).alone.saturating_add((*c).met) >= ENOUGH && (*t).dither >> 16 & (SELDOM - 1) != 0 {
+            return;
+        }
+        let other = (*c).other as *mut Live;
+        if (*c).theirs == 0 {
+            (*c).theirs = mem::record_of_other(other, line);
+        }
+        let seen = seen(other, (*c).theirs as *mut Record, line);
+        ((*c).count, (*c).work, (*c).from) = (seen.count, seen.work, now(t).max(1));
+    }
+}
+
+/// A window ends, if there is one, after `n` accesses.
+///
+/// # Safety
+/// `c` are the calling thread's counts of the line.
+unsafe fn ends(c: *mut Company, line: u64, clock: u64, n: u64) {
+    // SAFETY: the caller's promise; states and records stay in the mapping.
+    unsafe {
+        let from = core::mem::take(&mut (*c).from);
+        if from == 0 || (*c).theirs == 0 {
+            return;
+        }
+        let seen = seen((*c).other as *mut Live, (*c).theirs as *mut Record, line);
+        let density = (16 * clock.saturating_sub(from) / n.max(1)).clamp(1, u32::MAX as u64);
+        let before = core::mem::replace(&mut (*c).density, density as u32) as u64;
+        // Fewer than before: they were written down, and it goes on.
+        let touched = seen.count != (*c).count;
+        let within = before == 0 || PAUSE.0 * density <= PAUSE.1 * before;
+        let again = core::mem::replace(&mut (*c).touched, (touched && within) as u32) != 0;
+        let counter = match touched {
+            // Once may be that the line was handed over within the window; who is there at the same time stays.
+            true if within && again => &raw mut (*c).met,
+            true => &raw mut (*c).paused,
+            false if seen.work != (*c).work => &raw mut (*c).alone,
+            false => return,
+        };
+        *counter = (*counter).saturating_add(1);
+    }
+}
+
+/// What is seen of another thread.
+struct Seen {
+    /// Its accesses of the line since its run of it began.
+    count: u64,
+    /// Changes when it accesses anything, mostly; not when its clock is set forward only.
+    work: u64,
+}
+
+/// # Safety
+/// `other` is a thread's state and `r` its record of the line, or null.
+unsafe fn seen(other: *mut Live, r: *mut Record, line: u64) -> Seen {
+    // SAFETY: the caller's promise; states and what records refer to stay in the mapping.
+    unsafe {
+        let of = |p: *mut u64| AtomicU64::from_ptr(p).load(Relaxed);
+        let (fills, latest) = (of(&raw mut (*other).fills), of(&raw mut (*other).latest));
+        let count = in_line(other, line) + if r.is_null() { 0 } else { in_record(r) };
+        Seen { count, work: fills << 32 | in_line(other, latest) & 0xffff_ffff }
+    }
+}
+
+/// # Safety
+/// `r` is a record.
+unsafe fn in_record(r: *mut Record) -> u64 {
+    // SAFETY: records have 16 small counts, and refer to 16 and 8 others where that is not 0.
+    unsafe {
+        let small = (&raw mut (*r).small[0]).cast::<u8>();
+        let mut sum: u64 = (0..16).map(|k| AtomicU8::from_ptr(small.add(k)).load(Relaxed) as u64).sum();
+        let m = number(&raw mut (*r).more);
+        if m != 0 {
+            let m = at::<More>(m);
+            for (counts, many) in [(number(&raw mut (*m).words), 16), (number(&raw mut (*m).rmw), 8)] {
+                let first = at::<u32>(counts);
+                let all = (0..if counts == 0 { 0 } else { many }).map(|k| number(first.add(k)) as u64);
+                sum += all.sum::<u64>();
+            }
+        }
+        sum
+    }
+}
+
+/// # Safety
+/// `p` is a number in the mapping.
+unsafe fn number(p: *mut u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { AtomicU32::from_ptr(p).load(Relaxed) }
+}

@@ -1,0 +1,167 @@
+//! Threads that take turns at a line, in whatever way: they were watched, and were not there at the same time
+//! (`rt-core/src/company.rs`). What orders them is not known, but it acts like a lock of the line's own.
+
+use crate::held::Share;
+use crate::lines::{AccessRun, Use};
+use crate::wire::Company;
+use std::collections::BTreeMap;
+
+/// Windows in which another user of the line ran, that say something; of a line by itself, where others beside it say
+/// the rest.
+const WINDOWS_MIN: u64 = 16;
+const WINDOWS_OWN_MIN: u64 = 4;
+
+/// Of so many windows at most one has company. Threads that take turns never meet, but for what is seen too late.
+const WINDOWS_PER_MEETING: u64 = 32;
+
+/// Fewer meetings of a thread may be that.
+const MEETINGS_MIN: u64 = 4;
+
+/// What lies at a line, if that is one of many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Objects that one place allocated: what is true of many is true of each.
+    Site(u32),
+    /// Variables of one page, of different kinds perhaps.
+    Page(u64),
+}
+
+/// What was seen of a line, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Windows {
+    /// Those in which another user ran.
+    all: u64,
+    /// Those of them in which it used the line, too.
+    met: u64,
+    /// Others, in which it may have done so while the thread was elsewhere.
+    paused: u64,
+    /// Some thread met others: one that comes seldom does so whenever it comes, and the others hardly ever.
+    someone_meets: bool,
+}
+
+impl Windows {
+    fn of(c: &Company) -> Windows {
+        let [alone, met, paused] = [c.alone, c.met, c.paused].map(u64::from);
+        let someone_meets = met >= MEETINGS_MIN && met * WINDOWS_PER_MEETING > alone + met;
+        Windows { all: alone + met, met, paused, someone_meets }
+    }
+
+    fn add(&mut self, other: Windows) {
+        self.all += other.all;
+        self.met += other.met;
+        self.paused += other.paused;
+        self.someone_meets |= other.someone_meets;
+    }
+
+    fn are_known(&self) -> bool {
+        self.all >= WINDOWS_MIN.max(self.paused)
+    }
+
+    fn are_turns(&self) -> bool {
+        !self.someone_meets && self.met * WINDOWS_PER_MEETING <= self.all
+    }
+}
+
+/// The lines of a process at which threads took turns.
+#[derive(Default)]
+pub(crate) struct Shifts {
+    lines: BTreeMap<u64, (Windows, Option<Kind>)>,
+    kinds: BTreeMap<Kind, Windows>,
+}
+
+impl Shifts {
+    /// What each thread saw at each line, and what lies there.
+    pub fn new(seen: impl Iterator<Item = (u64, Company, Option<Kind>)>) -> Shifts {
+        let mut out = Shifts::default();
+        for (line, c, kind) in seen {
+            let of_line = out.lines.entry(line).or_default();
+            of_line.0.add(Windows::of(&c));
+            of_line.1 = of_line.1.or(kind);
+        }
+        for (windows, kind) in out.lines.values() {
+            // A fight for one variable says nothing of its neighbours.
+            let counts = |kind: &&Kind| matches!(kind, Kind::Site(_)) || windows.are_turns();
+            if let Some(kind) = kind.as_ref().filter(counts) {
+                out.kinds.entry(*kind).or_default().add(*windows);
+            }
+        }
+        out
+    }
+
+    /// Threads took turns at a line.
+    pub fn are_at(&self, line: u64) -> bool {
+        let Some((own, kind)) = self.lines.get(&line) else { return false };
+        let alike = || match kind {
+            Some(Kind::Page(_)) if own.all < WINDOWS_OWN_MIN => false,
+            Some(kind) => self.kinds.get(kind).is_some_and(|w| w.are_known() && w.are_turns()),
+            None => false,
+        };
+        own.are_turns() && (own.are_known() || alike())
+    }
+
+    /// The lock of its own under which a thread used a line where they took turns. Not one that was not seen to come
+    /// and go: it may come at any time.
+    pub fn of(line: u64, u: &Use) -> Option<Share> {
+        let turns = f64::from(u.company?.turns.max(1));
+        let accesses: f64 = u.runs.iter().map(AccessRun::accesses).sum();
+        let sections = (turns / accesses.max(1.0)).min(1.0);
+        Some(Share { lock: line, share: 1.0, sections, storing: sections })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: u64 = 0x1000;
+
+    fn seen(alone: u32, met: u32, paused: u32) -> Company {
+        // SAFETY: plain numbers, for which zeros are values.
+        Company { alone, met, paused, ..unsafe { std::mem::zeroed() } }
+    }
+
+    fn turns(of_line: &[Company], beside: &[Company], kind: Option<Kind>) -> bool {
+        let one = |line: u64| move |c: &Company| (line, Company { ..*c }, kind);
+        let all = of_line.iter().map(one(LINE)).chain(beside.iter().map(one(LINE + 64)));
+        Shifts::new(all).are_at(LINE)
+    }
+
+    #[test]
+    fn who_was_never_there_with_others_took_turns() {
+        assert!(turns(&[seen(40, 0, 2), seen(30, 1, 0)], &[], None));
+        assert!(!turns(&[seen(40, 0, 2), seen(30, 20, 0)], &[], None));
+    }
+
+    #[test]
+    fn little_was_seen_is_not_nothing_was_there() {
+        assert!(!turns(&[seen(7, 0, 0), seen(8, 0, 0)], &[], None));
+        assert!(!turns(&[seen(40, 0, 50)], &[], None));
+        assert!(!turns(&[], &[seen(100, 0, 0)], Some(Kind::Site(1))));
+    }
+
+    #[test]
+    fn who_comes_seldom_and_meets_others_then_takes_no_turn() {
+        assert!(!turns(&[seen(4000, 40, 0), seen(1, 40, 0)], &[], None));
+    }
+
+    #[test]
+    fn what_one_place_allocates_is_alike_and_variables_are_not() {
+        let (site, page) = (Some(Kind::Site(1)), Some(Kind::Page(0)));
+        assert!(turns(&[seen(0, 0, 0)], &[seen(20, 0, 0)], site));
+        assert!(!turns(&[seen(2, 0, 0)], &[seen(20, 0, 0)], page));
+        assert!(turns(&[seen(5, 0, 0)], &[seen(20, 0, 0)], page));
+        assert!(!turns(&[seen(5, 0, 0)], &[seen(20, 20, 0)], site));
+        // Variables beside it that are fought for count for neither.
+        assert!(!turns(&[seen(5, 0, 0)], &[seen(20, 20, 0)], page));
+    }
+
+    #[test]
+    fn each_visit_is_a_section() {
+        let run = AccessRun { vt0: 0, vt1: 9, reads: [50; 8], writes: [0; 8], rmws: [0; 8] };
+        let company = Some(Company { turns: 40, ..seen(20, 0, 0) });
+        let u = Use { thread: 0, rmask: 0, wmask: 0, runs: vec![run], touches: vec![], company };
+        let share = Shifts::of(LINE, &u).map(|s| (s.lock, s.share, s.sections, s.storing));
+        assert_eq!(share, Some((LINE, 1.0, 0.1, 0.1)));
+        assert_eq!(Shifts::of(LINE, &Use { company: None, ..u }), None);
+    }
+}

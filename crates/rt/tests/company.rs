@@ -1,0 +1,45 @@
+//! Objects that go from thread to thread: who has one has it alone, whatever orders that.
+
+mod common;
+use common::*;
+use std::path::Path;
+
+/// A thread's stores to the objects.
+const STORES: f64 = 320_000.0;
+
+/// E of `handed MODE` as a share of one thread's stores.
+fn share(lab: &Lab, exe: &Path, mode: &str, how: How) -> f64 {
+    let ran = lab.run(exe, &[mode], how);
+    assert_eq!(ran.status, 0, "{mode}");
+    let share = total_e(&observed(&ran.evidence), false) / STORES;
+    eprintln!("{mode}: {:.2}% of the stores", 100.0 * share);
+    share
+}
+
+/// Where both threads have a CPU. On a busy machine one may have run only while the other one did not: one of many runs
+/// must tell.
+#[test]
+fn objects_that_are_handed_on_are_no_fight() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("handed", &[]);
+    for mode in ["queue", "ring", "pool"] {
+        assert!((0..25).any(|_| share(&lab, &exe, mode, How::default()) < 0.02), "{mode}");
+    }
+}
+
+/// Objects that two threads have at once, and one that a thread comes to seldom.
+#[test]
+fn who_comes_at_the_same_time_fights() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("handed", &[]);
+    for one_cpu in [false, true] {
+        for (mode, least) in [("both", 0.9), ("seldom", 0.5)] {
+            let how = How { one_cpu, ..How::default() };
+            let shares: Vec<f64> = (0..3).map(|_| share(&lab, &exe, mode, how)).collect();
+            assert!(
+                shares.iter().filter(|s| **s > least).count() >= 2,
+                "{mode}, one CPU {one_cpu}: {shares:?}"
+            );
+        }
+    }
+}
