@@ -166,6 +166,16 @@ fn templates_and_aliases() {
 }
 
 #[test]
+fn constant_objects_by_constructors() {
+    if !need("g++") || !need("clang++") {
+        return;
+    }
+    let class = "struct s {\n\tint a = 1;\n\tint b = 2;\n\tlong d = 3;\n\tconstexpr s() {}\n};\n\
+        constexpr s one;\nstatic_assert(one.a == 1);\nint main() { printf(\"%ld\", one.a + one.d); }";
+    check("main.cpp", class, "swap:a,d", None);
+}
+
+#[test]
 fn the_first_member_stays_where_types_are_laid_over() {
     if !need("gcc") {
         return;

@@ -127,7 +127,10 @@ fn probed(text: &str, class: &str, decl_line: Option<u32>) -> Result<String, Rea
     let body = find(&source, class, decl_line).map_err(|e| e.to_string())?;
     let back = if source.at(body.keyword) == "class" { "private" } else { "public" };
     let open = source.tokens.get(body.open).map_or(text.len(), |t| t.end);
-    Ok(format!("{} private: char {PROBE}; {back}: {}", &text[..open], &text[open..]))
+    // Constructors that are `constexpr` leave no member without a value; a class without them may have to be trivial.
+    let constant = (body.open..body.close).any(|i| ["constexpr", "consteval"].contains(&source.at(i)));
+    let value = if constant { " = 0" } else { "" };
+    Ok(format!("{} private: char {PROBE}{value}; {back}: {}", &text[..open], &text[open..]))
 }
 
 /// Place and text of the first error that is not an assertion about sizes.
