@@ -3,9 +3,10 @@
 //!
 //! A thread counts the windows in which another user of the line ran: those in which that one touched the line, and
 //! those in which it did not. A window goes on until a counter of the line is full or the line leaves the table.
-//! Who did not run tells nothing: so threads that share one CPU, or that came late, look no more like taking turns than
-//! others. What follows from the counts is decided when the recording is read (`rt/src/shifts.rs`).
+//! Who did not run at the same time, on another processor, tells nothing: so threads that share one, or that came late,
+//! look no more like taking turns than others. What follows from the counts is decided when the recording is read (`rt/src/shifts.rs`).
 
+use crate::arch::processor;
 use crate::arena::{at, reference};
 use crate::idle::in_line;
 use crate::mem;
@@ -27,9 +28,12 @@ const ENOUGH: u32 = 1024;
 const SELDOM: u32 = 8;
 
 /// Lines of which the latest user is known at the same time.
-const LINES: usize = 1 << 14;
+const LINES: usize = 1 << 16;
+/// Bits of a thread's index; with more threads some are taken for one.
+const INDEX_BITS: u32 = 22;
+const INDEX: u32 = (1 << INDEX_BITS) - 1;
 
-/// The latest thread that counted much on a line: number of the line (from bit 8) and the thread's place.
+/// The latest thread that counted much on a line: number of the line, and behind it the thread's index.
 static USERS: [AtomicU64; LINES] = [const { AtomicU64::new(0) }; LINES];
 
 /// Knuth's multiplicative hashing.
@@ -69,7 +73,7 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
 pub(crate) unsafe fn after(t: *mut Live, (line, r): (u64, *mut Record), n: u64, stays: bool) {
     // SAFETY: the caller's promise.
     unsafe {
-        let me = (line >> 6) << 8 | (*t).standing as u64 & 0xff;
+        let me = (line >> 6) << INDEX_BITS | index(t) as u64;
         let latest = slot(line).load(Relaxed);
         if latest != me || (*watched(t, line)).line == line {
             looks(t, (line, r), n, (me, latest, stays));
@@ -88,12 +92,12 @@ unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest
         }
         let w = watched(t, line);
         if (*w).line == line {
-            ends((*w).company as *mut Company, line, now(t), n);
+            ends(t, (*w).company as *mut Company, line, n);
         }
         if latest != me {
             slot(line).store(me, Relaxed);
-            if latest >> 8 == me >> 8 {
-                follows(t, (line, r), (latest & 0xff) as usize);
+            if latest >> INDEX_BITS == me >> INDEX_BITS {
+                follows(t, (line, r), latest as u32 & INDEX);
             }
         }
         if stays && (*w).line == line {
@@ -102,19 +106,16 @@ unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest
     }
 }
 
-/// Somebody else, who has that place, used the line since the thread did.
+/// Somebody else, who has that index, used the line since the thread did.
 ///
 /// # Safety
 /// As [`after`].
-unsafe fn follows(t: *mut Live, (line, r): (u64, *mut Record), place: usize) {
+unsafe fn follows(t: *mut Live, (line, r): (u64, *mut Record), before: u32) {
     // SAFETY: the caller's promise; `take` gives zeroed room that this record alone refers to.
     unsafe {
         // What threads of other processes do is not seen.
-        let Some(other) = standing::at_place(place).filter(|_| processes::slot(line).is_none()) else {
-            return;
-        };
-        let m = more(t, r);
-        if m.is_null() || other == t {
+        let m = if processes::slot(line).is_some() { core::ptr::null_mut() } else { more(t, r) };
+        if m.is_null() {
             return;
         }
         if (*m).company == 0 {
@@ -126,12 +127,24 @@ unsafe fn follows(t: *mut Live, (line, r): (u64, *mut Record), place: usize) {
         }
         let c = at::<Company>((*m).company);
         (*c).turns = (*c).turns.saturating_add(1);
-        if (*c).other != other as u64 {
-            ((*c).other, (*c).theirs) = (other as u64, 0);
+        if (*c).other == 0 || (*c).before != before {
+            // One that has ended comes no more.
+            let other = standing::find(|live| index(live) == before).map_or(0, |live| live as u64);
+            ((*c).other, (*c).theirs, (*c).before) = (other, 0, before);
         }
         let w = watched(t, line);
         ((*w).line, (*w).company) = (line, c as u64);
     }
+}
+
+/// A thread's index.
+///
+/// # Safety
+/// `t` is a thread's state.
+#[inline(always)]
+unsafe fn index(t: *mut Live) -> u32 {
+    // SAFETY: states and what describes threads stay in the mapping.
+    unsafe { (*((*t).info_at as *const ThreadInfo)).index & INDEX }
 }
 
 /// A window begins.
@@ -145,33 +158,42 @@ unsafe fn begins(t: *mut Live, c: *mut Company, line: u64) {
             return;
         }
         let other = (*c).other as *mut Live;
+        if other.is_null() {
+            return;
+        }
         if (*c).theirs == 0 {
             (*c).theirs = mem::record_of_other(other, line);
         }
-        let seen = seen(other, (*c).theirs as *mut Record, line);
+        let seen = seen(other, (*c).theirs, line);
         ((*c).count, (*c).work, (*c).from) = (seen.count, seen.work, now(t).max(1));
+        ((*c).processor, (*c).waited) = (processor() as u16, (*t).waited as u16);
     }
 }
 
-/// A window ends, if there is one, after `n` accesses.
+/// A window ends, if there is one, after `n` accesses. Of what another thread does on the same processor, or while this
+/// one waits, nothing follows.
 ///
 /// # Safety
-/// `c` are the calling thread's counts of the line.
-unsafe fn ends(c: *mut Company, line: u64, clock: u64, n: u64) {
+/// `t` is the calling thread's, which is inside the recorder, and `c` its counts of the line.
+unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64) {
     // SAFETY: the caller's promise; states and records stay in the mapping.
     unsafe {
         let from = core::mem::take(&mut (*c).from);
         if from == 0 || (*c).theirs == 0 {
             return;
         }
-        let seen = seen((*c).other as *mut Live, (*c).theirs as *mut Record, line);
-        let density = (16 * clock.saturating_sub(from) / n.max(1)).clamp(1, u32::MAX as u64);
-        let before = core::mem::replace(&mut (*c).density, density as u32) as u64;
+        let seen = seen((*c).other as *mut Live, (*c).theirs, line);
+        let density = (16 * now(t).saturating_sub(from) / n.max(1)).clamp(1, u16::MAX as u64) as u16;
+        let before = core::mem::replace(&mut (*c).density, density) as u64;
+        let here = processor() as u16;
+        let stayed = here == (*c).processor && (*t).waited as u16 == (*c).waited;
         // Fewer than before: they were written down, and it goes on.
         let touched = seen.count != (*c).count;
-        let within = before == 0 || PAUSE.0 * density <= PAUSE.1 * before;
-        let again = core::mem::replace(&mut (*c).touched, (touched && within) as u32) != 0;
+        let within = before == 0 || PAUSE.0 * density as u64 <= PAUSE.1 * before;
+        let at_once = stayed && here != 0 && seen.processor != 0 && seen.processor != here;
+        let again = core::mem::replace(&mut (*c).touched, (touched && within && at_once) as u16) != 0;
         let counter = match touched {
+            _ if !at_once => return,
             // Once may be that the line was handed over within the window; who is there at the same time stays.
             true if within && again => &raw mut (*c).met,
             true => &raw mut (*c).paused,
@@ -188,17 +210,20 @@ struct Seen {
     count: u64,
     /// Changes when it accesses anything, mostly; not when its clock is set forward only.
     work: u64,
+    /// Where it ran last.
+    processor: u16,
 }
 
 /// # Safety
-/// `other` is a thread's state and `r` its record of the line, or null.
-unsafe fn seen(other: *mut Live, r: *mut Record, line: u64) -> Seen {
+/// `other` is a thread's state and `r` the reference of its record of the line, or 0.
+unsafe fn seen(other: *mut Live, r: u32, line: u64) -> Seen {
     // SAFETY: the caller's promise; states and what records refer to stay in the mapping.
     unsafe {
         let of = |p: *mut u64| AtomicU64::from_ptr(p).load(Relaxed);
         let (fills, latest) = (of(&raw mut (*other).fills), of(&raw mut (*other).latest));
-        let count = in_line(other, line) + if r.is_null() { 0 } else { in_record(r) };
-        Seen { count, work: fills << 32 | in_line(other, latest) & 0xffff_ffff }
+        let count = in_line(other, line) + if r == 0 { 0 } else { in_record(at(r)) };
+        let processor = number(&raw mut (*other).processor) as u16;
+        Seen { count, work: fills << 32 | in_line(other, latest) & 0xffff_ffff, processor }
     }
 }
 

@@ -107,11 +107,11 @@ pub unsafe fn known_leaf(t: *mut Live, page: u64) -> u64 {
     }
 }
 
-/// The record of a line that another thread has; 0 if it is not found at once.
+/// Reference of the record of a line that another thread has; 0 if it is not found at once.
 ///
 /// # Safety
 /// `t` is a thread's state.
-pub unsafe fn record_of_other(t: *mut Live, line: u64) -> u64 {
+pub unsafe fn record_of_other(t: *mut Live, line: u64) -> u32 {
     const STEPS_MAX: usize = 8;
     let page = line >> 12;
     // SAFETY: states, tables and records stay in the mapping. A table that is growing is read at its old size, which is
@@ -128,8 +128,7 @@ pub unsafe fn record_of_other(t: *mut Live, line: u64) -> u64 {
         let wanted = |s: &*mut PageSlot| AtomicU64::from_ptr(&raw mut (**s).page).load(Acquire) == page + 1;
         let Some(slot) = slots.into_iter().find(wanted) else { return 0 };
         let leaf = read(&raw mut (*slot).leaf);
-        let record = if leaf == 0 { 0 } else { read(at::<u32>(leaf).add((line >> 6 & 63) as usize)) };
-        if record == 0 { 0 } else { at::<Record>(record) as u64 }
+        if leaf == 0 { 0 } else { read(at::<u32>(leaf).add((line >> 6 & 63) as usize)) }
     }
 }
 

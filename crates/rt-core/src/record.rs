@@ -303,6 +303,7 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
             skew(r, c, w, kind, d);
         }
         (*e).vt0 = now(t) as u32;
+        (*t).processor = crate::arch::processor();
         company::after(t, (line, r), n as u64, true);
         if now(t) >= (*t).sweep_vt {
             stale(t);

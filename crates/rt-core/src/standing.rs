@@ -161,9 +161,9 @@ unsafe fn own(t: *mut Live) -> Option<&'static Standing> {
     ALL.get((place as usize).checked_sub(1)?)
 }
 
-/// The state of the thread that has a place, from 1.
-pub(crate) fn at_place(place: usize) -> Option<*mut Live> {
-    ALL.get(place.checked_sub(1)?)?.thread()
+/// The state of a thread that has a place.
+pub(crate) fn find(wanted: impl Fn(*mut Live) -> bool) -> Option<*mut Live> {
+    places().iter().filter_map(Standing::thread).find(|live| wanted(*live))
 }
 
 /// A thread begins.
@@ -338,6 +338,7 @@ fn wait(entered: &Entered, addr: u64, calls: bool, signals: u64) {
     // SAFETY: the thread's own state.
     unsafe {
         let t = entered.live();
+        (*t).waited = (*t).waited.wrapping_add(1);
         let Some(s) = own(t) else { return };
         s.calls.store(calls as u64, Relaxed);
         s.signals.store(signals, Relaxed);

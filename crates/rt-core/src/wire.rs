@@ -336,6 +336,9 @@ pub struct Live {
     pub fills: u64,
     /// Line that came into the table last.
     pub latest: u64,
+    /// The processor that it was seen on last, from 1, and how often it has waited.
+    pub processor: u32,
+    pub waited: u32,
     /// Entries in use.
     pub used: [u64; ENTRIES / 64],
     pub code_cache: [CodeCache; 32],

@@ -78,23 +78,27 @@ pub struct Watched {
 /// A thread's line that others use, too: whether they do so at the same time, see `company`.
 #[repr(C, align(64))]
 pub struct Company {
-    /// Address of the [`Live`] of one of them, and of its [`Record`] of the line, 0 if that is not known.
+    /// Address of the [`Live`] of one of them, the thread's index, and a reference of its [`Record`] of the line, 0 if
+    /// that is not known.
     pub other: u64,
-    pub theirs: u64,
+    pub before: u32,
+    pub theirs: u32,
     /// When the window began, 0 without one: the own clock; that one's accesses of the line, and a number that changes
-    /// when it accesses anything, mostly.
+    /// when it accesses anything, mostly; the processor that the thread ran on, and how often it had waited.
     pub from: u64,
     pub count: u64,
     pub work: u64,
-    /// Sixteenths of a tick of the own clock per access of the line, in the latest window; 0 before one.
-    pub density: u32,
+    pub processor: u16,
+    pub waited: u16,
+    /// Of the latest window: sixteenths of a tick of the own clock per access of the line, 0 before one; 1 if the other
+    /// one touched it, and the thread did not pause.
+    pub density: u16,
+    pub touched: u16,
     /// Windows in which the other one ran without touching the line, in which it touched it, and in which it did so,
     /// perhaps while the thread itself paused.
     pub alone: u32,
     pub met: u32,
     pub paused: u32,
-    /// 1 if it was touched in the latest window, and the thread did not pause.
-    pub touched: u32,
     /// How often somebody else had been there meanwhile.
     pub turns: u32,
 }

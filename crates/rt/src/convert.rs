@@ -1,7 +1,7 @@
 //! From raw files to evidence, still without names.
 
 use crate::family::Family;
-use crate::held::{HeldLocks, Turns};
+use crate::held::{HeldLocks, Share, Turns};
 use crate::lines::{AccessRun, Kept, Lines, Use, thin};
 use crate::objects::{Places, What, blank};
 use crate::operations::Traced;
@@ -245,8 +245,10 @@ impl<'a> ProcessReader<'a> {
                 };
                 folded += thin(&mut uses, runs);
                 let by_turns = shifts.are_at(line) && !held.cover(line, &uses);
-                for u in &uses {
-                    self.one_use(line, u, (&held, by_turns), &mut places);
+                let index = |u: &Use| self.threads[u.thread].index;
+                let turns = if by_turns { Shifts::of(line, &uses, index) } else { Vec::new() };
+                for (k, u) in uses.iter().enumerate() {
+                    self.one_use(line, u, (&held, turns.get(k).copied().flatten()), &mut places);
                 }
             }
         }
@@ -356,12 +358,17 @@ impl<'a> ProcessReader<'a> {
         Some(self.code(*first, chain))
     }
 
-    fn one_use(&mut self, line: u64, u: &Use, (held, by_turns): (&HeldLocks, bool), places: &mut Places) {
+    fn one_use(
+        &mut self,
+        line: u64,
+        u: &Use,
+        (held, turn): (&HeldLocks, Option<Share>),
+        places: &mut Places,
+    ) {
         let actor = self.first_actor + u.thread as u32;
         let index = self.threads[u.thread].index;
         let mut turns: Vec<(Span, Turns)> = Vec::new();
         let mut words = Words::new(u);
-        let turn = if by_turns { Shifts::of(line, u) } else { None };
         for run in &u.runs {
             words.join_all(run);
             for &(range, counts, _) in words.joined() {

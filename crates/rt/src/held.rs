@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// traced differ from those that are.
 pub(crate) const ALL_SHARE_MIN: f64 = 0.8;
 
-/// Locks that cover so much of what threads did to a line explain it.
+/// A lock that covers so much of what threads did to a line explains it.
 const COVER_MIN: f64 = 0.95;
 
 /// A lock that was recognised late must have been one for this share of the accesses at least.
@@ -265,9 +265,9 @@ impl HeldLocks {
         known.or_else(|| self.as_around(line, range, thread, runs))
     }
 
-    /// Locks cover what threads did to a line, but for a part that is smaller than what is traced can tell.
+    /// One lock covers what threads did to a line, but for a part that is smaller than what is traced can tell.
     pub fn cover(&self, line: u64, uses: &[lines::Use]) -> bool {
-        let (mut all, mut inside) = (0.0, 0.0);
+        let (mut all, mut inside) = (0.0, BTreeMap::<u64, f64>::new());
         for u in uses {
             let mut words = Words::new(u);
             for run in &u.runs {
@@ -275,11 +275,12 @@ impl HeldLocks {
                 for &(range, counts, _) in words.joined() {
                     let n = (counts.0 + counts.1 + counts.2) as f64;
                     let share = self.of_runs(line, (range, words.kinds(range)), u.thread, &u.runs);
-                    (all, inside) = (all + n, inside + n * share.map_or(0.0, |s| s.share));
+                    all += n;
+                    share.into_iter().for_each(|s| *inside.entry(s.lock).or_default() += n * s.share);
                 }
             }
         }
-        inside >= COVER_MIN * all
+        inside.values().any(|n| *n >= COVER_MIN * all)
     }
 
     /// The lock under which most of a thread's accesses to bytes `[lo, hi)` of a line happened; `after` gives those

@@ -99,13 +99,18 @@ impl Shifts {
         own.are_turns() && (own.are_known() || alike())
     }
 
-    /// The lock of its own under which a thread used a line where they took turns. Not one that was not seen to come
-    /// and go: it may come at any time.
-    pub fn of(line: u64, u: &Use) -> Option<Share> {
-        let turns = f64::from(u.company?.turns.max(1));
-        let accesses: f64 = u.runs.iter().map(AccessRun::accesses).sum();
-        let sections = (turns / accesses.max(1.0)).min(1.0);
-        Some(Share { lock: line, share: 1.0, sections, storing: sections })
+    /// The lock of its own under which threads used a line where they took turns, of each use. Not one that was not seen
+    /// to come and go: it may come at any time. Who was there before anybody else comes to it no more.
+    pub fn of(line: u64, uses: &[Use], index: impl Fn(&Use) -> u32) -> Vec<Option<Share>> {
+        let before: Vec<u32> = uses.iter().filter_map(|u| u.company).map(|c| c.before).collect();
+        let one = |u: &Use| {
+            let first = || before.contains(&index(u)).then_some(1);
+            let turns = f64::from(u.company.map(|c| c.turns.max(1)).or_else(first)?);
+            let accesses: f64 = u.runs.iter().map(AccessRun::accesses).sum();
+            let sections = (turns / accesses.max(1.0)).min(1.0);
+            Some(Share { lock: line, share: 1.0, sections, storing: sections })
+        };
+        uses.iter().map(one).collect()
     }
 }
 
@@ -159,9 +164,13 @@ mod tests {
     fn each_visit_is_a_section() {
         let run = AccessRun { vt0: 0, vt1: 9, reads: [50; 8], writes: [0; 8], rmws: [0; 8] };
         let company = Some(Company { turns: 40, ..seen(20, 0, 0) });
-        let u = Use { thread: 0, rmask: 0, wmask: 0, runs: vec![run], touches: vec![], company };
-        let share = Shifts::of(LINE, &u).map(|s| (s.lock, s.share, s.sections, s.storing));
-        assert_eq!(share, Some((LINE, 1.0, 0.1, 0.1)));
-        assert_eq!(Shifts::of(LINE, &Use { company: None, ..u }), None);
+        let first =
+            Use { thread: 0, rmask: 0, wmask: 0, runs: vec![run.clone()], touches: vec![], company: None };
+        let then = Use { thread: 1, runs: vec![run.clone()], touches: vec![], company, ..first };
+        let never = Use { thread: 2, runs: vec![run], touches: vec![], company: None, ..first };
+        let shares = Shifts::of(LINE, &[first, then, never], |u| u.thread as u32);
+        let sections: Vec<_> =
+            shares.iter().map(|s| s.map(|s| (s.lock, s.share, s.sections, s.storing))).collect();
+        assert_eq!(sections, [Some((LINE, 1.0, 0.0025, 0.0025)), Some((LINE, 1.0, 0.1, 0.1)), None]);
     }
 }

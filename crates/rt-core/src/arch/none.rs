@@ -19,6 +19,12 @@ pub fn die() -> ! {
 #[inline(always)]
 pub fn prefetch_to_write(_p: *const u8) {}
 
+/// Not told.
+#[inline(always)]
+pub fn processor() -> u32 {
+    0
+}
+
 /// Nothing.
 #[inline(always)]
 pub fn reach_down_the_stack() {}

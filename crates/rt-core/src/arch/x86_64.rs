@@ -30,6 +30,21 @@ pub fn prefetch_to_write(p: *const u8) {
     unsafe { asm!("prefetchw byte ptr [{0}]", in(reg) p, options(nostack, preserves_flags)) };
 }
 
+/// The number of the processor that the thread runs on now, from 1; 0 if it is not told. The kernel keeps it as the limit
+/// of a segment for its own `getcpu` (`vdso_read_cpunode`): the low 12 bits. Does not fault, unlike `rdtscp`, which a
+/// process may forbid itself.
+#[inline(always)]
+pub fn processor() -> u32 {
+    const CPU_AND_NODE: u32 = 15 * 8 + 3;
+    let (limit, told): (u32, u8);
+    // SAFETY: reads a segment's limit; where there is no such segment, `told` is 0.
+    unsafe {
+        asm!("xor {0:e}, {0:e}", "lsl {0:e}, {1:e}", "setz {2}", out(reg) limit, in(reg) CPU_AND_NODE,
+            out(reg_byte) told, options(nostack, nomem));
+    }
+    if told == 0 { 0 } else { (limit & 0xfff) + 1 }
+}
+
 /// Reads a byte of the stack as far below as the recorder ever uses it (some 700 bytes, the deepest is a new place in
 /// code that has the memory map read). Where the stack ends before, the program's handler of the fault runs here.
 #[inline(always)]
