@@ -4,7 +4,8 @@
 //! A thread counts the windows in which another user of the line ran: those in which that one touched the line, and
 //! those in which it did not. A window goes on until a counter of the line is full or the line leaves the table.
 //! Who did not run at the same time, on another processor, tells nothing: so threads that share one, or that came late,
-//! look no more like taking turns than others. What follows from the counts is decided when the recording is read (`rt/src/shifts.rs`).
+//! look no more like taking turns than others. What follows from the counts is decided when the recording is read
+//! (`rt/src/shifts.rs`).
 
 use crate::arch::processor;
 use crate::arena::{at, reference};

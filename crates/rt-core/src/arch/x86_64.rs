@@ -30,9 +30,9 @@ pub fn prefetch_to_write(p: *const u8) {
     unsafe { asm!("prefetchw byte ptr [{0}]", in(reg) p, options(nostack, preserves_flags)) };
 }
 
-/// The number of the processor that the thread runs on now, from 1; 0 if it is not told. The kernel keeps it as the limit
-/// of a segment for its own `getcpu` (`vdso_read_cpunode`): the low 12 bits. Does not fault, unlike `rdtscp`, which a
-/// process may forbid itself.
+/// The number of the processor that the thread runs on now, from 1; 0 if it is not told. The kernel keeps it as the
+/// limit of a segment for its own `getcpu` (`vdso_read_cpunode`): the low 12 bits. Does not fault, unlike `rdtscp`,
+/// which a process may forbid itself.
 #[inline(always)]
 pub fn processor() -> u32 {
     const CPU_AND_NODE: u32 = 15 * 8 + 3;
