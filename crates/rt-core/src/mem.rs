@@ -118,7 +118,8 @@ pub unsafe fn record_of_other(t: *mut Live, line: u64) -> u32 {
     // no more than the new one's; what is not found in it, or where nothing lies yet, is 0.
     unsafe {
         let info = (*t).info_at as *mut ThreadInfo;
-        let read = |p: *mut u32| AtomicU32::from_ptr(p).load(Relaxed);
+        // In this order: the number of bits first, the table that has at least as many slots then.
+        let read = |p: *mut u32| AtomicU32::from_ptr(p).load(Acquire);
         let (bits, pages) = (read(&raw mut (*info).pages_bits), read(&raw mut (*info).pages));
         if pages == 0 || bits == 0 {
             return 0;
