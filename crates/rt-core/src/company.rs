@@ -37,9 +37,8 @@ const INDEX: u32 = (1 << INDEX_BITS) - 1;
 /// The latest thread that counted much on a line: number of the line, and behind it the thread's index.
 static USERS: [AtomicU64; LINES] = [const { AtomicU64::new(0) }; LINES];
 
-/// Knuth's multiplicative hashing.
 fn slot(line: u64) -> &'static AtomicU64 {
-    &USERS[((line >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LINES.ilog2())) as usize % LINES]
+    &USERS[mem::hash(line >> 6, LINES.ilog2()) % LINES]
 }
 
 /// # Safety

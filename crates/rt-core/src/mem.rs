@@ -53,7 +53,7 @@ unsafe fn refill(t: *mut Live, bytes: u64) -> u64 {
 /// Where a page is looked for first: Knuth's multiplicative hashing. Neighbours must not lie side by side, or a search
 /// that meets another mapping's pages walks over all of them.
 #[inline(always)]
-fn hash(page: u64, bits: u32) -> usize {
+pub(crate) fn hash(page: u64, bits: u32) -> usize {
     (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
 }
 
@@ -125,9 +125,9 @@ pub unsafe fn record_of_other(t: *mut Live, line: u64) -> u32 {
             return 0;
         }
         let (table, first) = (at::<PageSlot>(pages), hash(page, bits));
-        let slots = (0..STEPS_MAX).map(|k| table.add((first + k) & ((1 << bits) - 1)));
+        let mut slots = (0..STEPS_MAX).map(|k| table.add((first + k) & ((1 << bits) - 1)));
         let wanted = |s: &*mut PageSlot| AtomicU64::from_ptr(&raw mut (**s).page).load(Acquire) == page + 1;
-        let Some(slot) = slots.into_iter().find(wanted) else { return 0 };
+        let Some(slot) = slots.find(wanted) else { return 0 };
         let leaf = read(&raw mut (*slot).leaf);
         if leaf == 0 { 0 } else { read(at::<u32>(leaf).add((line >> 6 & 63) as usize)) }
     }

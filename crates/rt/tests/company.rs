@@ -9,11 +9,7 @@ const STORES: f64 = 320_000.0;
 
 /// E of `handed MODE` as a share of one thread's stores.
 fn share(lab: &Lab, exe: &Path, mode: &str, how: How) -> f64 {
-    let ran = lab.run(exe, &[mode], how);
-    assert_eq!(ran.status, 0, "{mode}");
-    let share = total_e(&observed(&ran.evidence), false) / STORES;
-    eprintln!("{mode}: {:.2}% of the stores", 100.0 * share);
-    share
+    share_of(STORES, lab, exe, &[mode], how)
 }
 
 /// Where both threads have a CPU. On a busy machine one may have run only while the other one did not: one of many runs

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{How, Lab, accesses, even, observed, total_e};
+use common::{How, Lab, accesses, even, observed, share_of, total_e};
 
 const ONE_CPU: How = How { one_cpu: true, mem_max_bytes: None, no_operations: false };
 
@@ -180,11 +180,7 @@ fn words_counted_down_once_order_steps_however_short() {
 
 /// E of `turns MODE` in steps of 4,000 accesses, as a share of the stores of those who take turns.
 fn share_of_turns(lab: &Lab, exe: &std::path::Path, mode: &str) -> f64 {
-    let ran = lab.run(exe, &[mode, "4000"], How::default());
-    assert_eq!(ran.status, 0, "{mode}");
-    let share = total_e(&observed(&ran.evidence), false) / 320_000.0;
-    eprintln!("{mode}: {:.1}% of the stores", 100.0 * share);
-    share
+    share_of(320_000.0, lab, exe, &[mode, "4000"], How::default())
 }
 
 /// On a busy machine threads are late for reasons of the scheduler: one of five runs must tell.

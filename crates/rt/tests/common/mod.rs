@@ -205,6 +205,15 @@ pub fn total_e(c: &Contention, all: bool) -> f64 {
     c.lines.iter().filter(|l| all || l.cost.removable() >= 1000.0).map(|l| l.ranked_e()).sum()
 }
 
+/// E of a run that ends well, as a share of so many stores.
+pub fn share_of(stores: f64, lab: &Lab, exe: &Path, args: &[&str], how: How) -> f64 {
+    let ran = lab.run(exe, args, how);
+    assert_eq!(ran.status, 0, "{args:?}");
+    let share = total_e(&observed(&ran.evidence), false) / stores;
+    eprintln!("{args:?}: {:.1}% of the stores", 100.0 * share);
+    share
+}
+
 /// Total accesses in the kept lines.
 pub fn accesses(e: &Evidence) -> u64 {
     e.accesses.iter().map(|a| a.reads + a.writes + a.rmws).sum()

@@ -54,39 +54,6 @@ static void work(volatile long *place)
 		*place += i;
 }
 
-static void *makes(void *arg)
-{
-	(void)arg;
-	for (int i = 0; i < rounds; i++) {
-		struct job *j = get(&free_jobs);
-		work(&j->made);
-		put(&full_jobs, j);
-	}
-	return NULL;
-}
-
-static void *uses(void *arg)
-{
-	(void)arg;
-	for (int i = 0; i < rounds; i++) {
-		struct job *j = get(&full_jobs);
-		work(&j->used);
-		put(&free_jobs, j);
-	}
-	return NULL;
-}
-
-static void *takes(void *arg)
-{
-	long me = (long)arg;
-	for (int i = 0; i < rounds; i++) {
-		struct job *j = get(&pool);
-		work(&j->made + me);
-		put(&pool, j);
-	}
-	return NULL;
-}
-
 /* A ring of one producer and one consumer each way. */
 struct ring {
 	unsigned head APART, tail APART;
@@ -113,24 +80,37 @@ static struct job *pop(struct ring *r)
 	return j;
 }
 
-static void *ring_makes(void *arg)
+static int by_ring;
+
+static void *makes(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < rounds; i++) {
-		struct job *j = i < OBJECTS ? &jobs[i] : pop(&back);
+		struct job *j = by_ring ? pop(&back) : get(&free_jobs);
 		work(&j->made);
-		push(&there, j);
+		by_ring ? push(&there, j) : put(&full_jobs, j);
 	}
 	return NULL;
 }
 
-static void *ring_uses(void *arg)
+static void *uses(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < rounds; i++) {
-		struct job *j = pop(&there);
+		struct job *j = by_ring ? pop(&there) : get(&full_jobs);
 		work(&j->used);
-		push(&back, j);
+		by_ring ? push(&back, j) : put(&free_jobs, j);
+	}
+	return NULL;
+}
+
+static void *takes(void *arg)
+{
+	long me = (long)arg;
+	for (int i = 0; i < rounds; i++) {
+		struct job *j = get(&pool);
+		work(&j->made + me);
+		put(&pool, j);
 	}
 	return NULL;
 }
@@ -165,15 +145,16 @@ int main(int argc, char **argv)
 	for (int i = 0; i < OBJECTS; i++) {
 		put(&free_jobs, &jobs[i]);
 		put(&pool, &jobs[i]);
+		push(&back, &jobs[i]);
 	}
 	if (!strcmp(mode, "pool"))
 		return parallel(3, takes), 0;
 	if (!strcmp(mode, "both") || !strcmp(mode, "seldom"))
 		return parallel(2, mode[0] == 'b' ? both : seldom), 0;
-	int ring = !strcmp(mode, "ring");
+	by_ring = !strcmp(mode, "ring");
 	pthread_t t[2];
-	pthread_create(&t[0], NULL, ring ? ring_makes : makes, NULL);
-	pthread_create(&t[1], NULL, ring ? ring_uses : uses, NULL);
+	pthread_create(&t[0], NULL, makes, NULL);
+	pthread_create(&t[1], NULL, uses, NULL);
 	pthread_join(t[0], NULL);
 	pthread_join(t[1], NULL);
 	return 0;
