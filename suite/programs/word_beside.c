@@ -1,8 +1,12 @@
 /* The founding twin: a lock word beside the data that it guards, waiters poll the word. Holders store PER times under
- * it; every poll may take the line from the holder. -DFIXED: the word on a line of its own: quiet. */
+ * it; every poll may take the line from the holder. -DDATA=int: both in one word of the machine. -DFIXED: the lock word
+ * on a line of its own: quiet. */
 #include "common.h"
+#ifndef DATA
+#define DATA long
+#endif
 enum { SECTIONS = 160, PER = 20000 };
-static struct { int word; volatile long data APART; } both __attribute__((aligned(128)));
+static struct { int word; volatile DATA data APART; } both __attribute__((aligned(128)));
 static void *work(void *arg)
 {
 	for (int k = 0; k < SECTIONS / threads; k++) {

@@ -122,6 +122,9 @@ pub struct Sees {
     /// (rings, devices) was noticed. Small results of other calls and futexes are never seen.
     #[serde(default)]
     pub kernel_writes: bool,
+    /// Accesses to different bytes of a word of 8 are counted each by themselves, not told apart by samples.
+    #[serde(default)]
+    pub word_parts: bool,
 }
 
 impl Sees {
@@ -135,6 +138,7 @@ impl Sees {
         locks: false,
         time: true,
         kernel_writes: false,
+        word_parts: false,
     };
 
     /// Nothing: all is unknown.
@@ -147,6 +151,7 @@ impl Sees {
         locks: false,
         time: false,
         kernel_writes: false,
+        word_parts: false,
     };
 }
 

@@ -170,12 +170,13 @@ fn banner(vmlinux: &[u8], at: u64) -> Option<String> {
 
 fn empty(inputs: &Inputs, end: &Summary) -> Evidence {
     let machine = inputs.machine;
+    let sees = Sees { locks: true, word_parts: true, ..Sees::ACCESSES };
     let run = Run {
         command: machine.command.clone(),
         cpu_model: format!("emulated by {}", machine.emulator),
         cpus: machine.vcpus,
         complete: end.lost == 0,
-        ..Run::new(Source::KernelRecorder, end.window.max(1), Sees { locks: true, ..Sees::ACCESSES })
+        ..Run::new(Source::KernelRecorder, end.window.max(1), sees)
     };
     let schedule = Schedule {
         turn_instructions: end.quantum,

@@ -101,7 +101,8 @@ struct Build<'s> {
 
 impl<'s> Build<'s> {
     fn new(session: &'s mut Session, about: &About, target: &'s mut dyn Target) -> Build<'s> {
-        let sees = Sees { reads: true, writes: true, rmws: true, phases: true, ..Sees::NOTHING };
+        let sees =
+            Sees { reads: true, writes: true, rmws: true, phases: true, word_parts: true, ..Sees::NOTHING };
         let run = Run {
             unit: session.unit,
             command: session.processes.first().map(|p| p.program.command.clone()).unwrap_or_default(),

@@ -32,6 +32,13 @@ struct Guess {
     starts: BTreeMap<u32, BTreeMap<u64, BTreeSet<u32>>>,
 }
 
+impl Guess {
+    /// How many of it were seen.
+    fn seen(&self) -> u64 {
+        self.starts.values().map(|s| s.len() as u64).sum()
+    }
+}
+
 /// A piece of an object that a guess wants.
 struct Wanted {
     object: u32,
@@ -79,13 +86,19 @@ pub(crate) fn carve(
             found.push(wanted);
         }
         align_as_neighbours(&mut split.new[made..], &found, &arrays);
+        let seen: Vec<u64> = guesses.iter().map(Guess::seen).collect();
+        // All of a guess in one object live alike: once for each.
+        let mut live: HashMap<(u32, usize), u64> = HashMap::new();
         for (object, wanted) in split.new[made..].iter_mut().zip(&found) {
             let (Some(parent), Some(taken)) =
                 (evidence.objects.get(wanted.object as usize), taken.get(&wanted.object))
             else {
                 continue;
             };
-            object.live_max = alive(images, parent, &guesses[wanted.guess], wanted, (taken, declared));
+            let guess = (&guesses[wanted.guess], seen[wanted.guess]);
+            let of_kind = live.entry((wanted.object, wanted.guess));
+            object.live_max =
+                *of_kind.or_insert_with(|| alive(images, parent, guess, wanted, (taken, declared)));
         }
     }
     for (id, found) in split.counts() {
@@ -316,11 +329,10 @@ fn object_of(
 fn alive(
     images: &Images,
     parent: &Object,
-    guess: &Guess,
+    (guess, seen): (&Guess, u64),
     wanted: &Wanted,
     (taken, declared): (&BTreeMap<u64, (u64, usize)>, &Declared),
 ) -> u64 {
-    let seen = guess.starts.values().map(|s| s.len() as u64).sum();
     match wanted.stride {
         _ if parent.kind == ObjectKind::Stack && guess.variable.is_none() => {
             declared.alive(images, guess.image, guess.ty).max(seen)

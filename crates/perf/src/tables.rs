@@ -34,7 +34,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new() -> Tables {
-        let sees = Sees { reads: true, phases: true, ..Sees::NOTHING };
+        let sees = Sees { reads: true, phases: true, word_parts: true, ..Sees::NOTHING };
         let run = Run {
             unit: Unit::HitmSamples,
             arch: String::new(),

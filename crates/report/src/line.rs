@@ -137,9 +137,37 @@ impl<'a> Context<'a> {
         if g.e.e_whole_run <= 2.0 * g.e.e {
             facts[3].label = String::new();
         }
+        facts.extend(self.split_words(g));
         facts.extend(self.process(g));
         facts.extend(self.object(g));
         facts
+    }
+
+    /// Whose counts are an estimate: fields that one thread uses and that lie in one word.
+    fn split_words(&self, g: &Group) -> Option<Fact> {
+        let words = |f: &FieldUse| {
+            let from = self.e.objects.get(f.object as usize).map_or(0, |o| o.base) + f.offset;
+            from / 8..(from + f.size).div_ceil(8)
+        };
+        let beside = |f: &&FieldUse| {
+            let own = words(f);
+            g.fields.iter().any(|other| {
+                let others = words(other);
+                f.path != other.path
+                    && own.start < others.end
+                    && others.start < own.end
+                    && f.actors.keys().any(|a| other.actors.contains_key(a))
+            })
+        };
+        let split: Vec<&str> = g.fields.iter().filter(beside).map(|f| &*f.path).collect();
+        let told = !self.e.run.sees.word_parts && !split.is_empty();
+        told.then(|| {
+            let words = format!(
+                "the counts of {}: they lie in one word of 8 bytes, which is counted as a whole and divided by samples",
+                split.join(", ")
+            );
+            fact("estimated_fields", "estimate", Cell::value(split, words))
+        })
     }
 
     /// Which process, where there are several.

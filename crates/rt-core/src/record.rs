@@ -10,6 +10,8 @@ use crate::wire::*;
 use crate::{code, company, counting, sampling, sections, standing};
 use core::sync::atomic::Ordering::Relaxed;
 
+/// 2^32 by the golden ratio: multiples of it, cut to 32 bits, are spread evenly whatever step is taken through them.
+const GOLDEN: u32 = 0x9e37_79b1;
 /// Touch blocks per thread and line.
 const TOUCH_BLOCKS: u32 = 6;
 
@@ -65,14 +67,11 @@ unsafe fn refill(t: *mut Live, e: *mut Entry, line: u64, off: u64, n: u64, kind:
         }
         let mask = bytes(off, n);
         let seen = if kind == READ { (*e).rmask } else { (*e).wmask };
+        *(&raw mut (*e).cnt[0]).add((off / 8) as usize + 8 * kind as usize) += 1;
         if mask & !seen != 0 {
             grow_masks(e, mask, kind);
-        } else if (*t).fills & 3 != 0 {
-            *(&raw mut (*e).cnt[0]).add((off / 8) as usize + 8 * kind as usize) += 1;
-            return;
+            sample(t, at::<Record>((*e).rec & !RMW_FLAG), off, n, kind, pc);
         }
-        *(&raw mut (*e).cnt[0]).add((off / 8) as usize + 8 * kind as usize) += 1;
-        sample(t, at::<Record>((*e).rec & !RMW_FLAG), off, n, kind, pc);
     }
 }
 
@@ -203,7 +202,6 @@ unsafe fn touch_now(t: *mut Live, line: u64, off: u64, n: u64, kind: u32, pc: u6
                 return;
             }
             counted = false;
-            sample_it = (*t).fills & 3 == 0;
         }
         let mask = bytes(off, n);
         let new = mask & !if kind == READ { (*e).rmask } else { (*e).wmask };
@@ -233,8 +231,8 @@ unsafe fn grow_masks(e: *mut Entry, mask: u64, kind: u32) {
             _ => (*e).wmask |= mask,
         }
         let r = at::<Record>((*e).rec & !RMW_FLAG);
-        (*r).rmask = (*e).rmask;
-        (*r).wmask = (*e).wmask;
+        (*r).rmask |= (*e).rmask;
+        (*r).wmask |= (*e).wmask;
     }
 }
 
@@ -295,7 +293,7 @@ unsafe fn harvest(t: *mut Live, e: *mut Entry, c: *mut u16, w: usize, kind: u32)
             }
         }
         // Dither: two places that take turns at one word must both be seen.
-        (*t).dither = (*t).dither.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
+        (*t).dither = (*t).dither.wrapping_mul(GOLDEN).wrapping_add(0x7f4a_7c15);
         let d = ((*t).dither >> 27) as u16;
         // The dither is a head start that was not counted: take it off the record instead of carrying it.
         *c = if kind == RMW { 0 } else { COUNT_START };
@@ -361,8 +359,9 @@ unsafe fn fill(t: *mut Live, e: *mut Entry, i: usize, line: u64) -> bool {
         // Wanted when the entry is emptied, and mostly far away.
         crate::arch::prefetch_to_write(at::<u8>((*rec).more));
         crate::arch::prefetch_to_write(at::<u8>((*rec).last));
-        (*e).rmask = (*rec).rmask;
-        (*e).wmask = (*rec).wmask;
+        // Of about one visit in 16 all bytes that are touched are sampled, once each: as if none had been seen yet.
+        let anew = ((*t).fills as u32).wrapping_mul(GOLDEN) >> 28 == 0;
+        ((*e).rmask, (*e).wmask) = if anew { (0, 0) } else { ((*rec).rmask, (*rec).wmask) };
         (*e).vt0 = now(t) as u32;
         (*e).rec = reference(r);
         for c in &mut (*e).cnt {

@@ -373,7 +373,7 @@ impl<'a> ProcessReader<'a> {
             words.join_all(run);
             for &(range, counts, _) in words.joined() {
                 let at = turns.iter().position(|t| t.0 == range).unwrap_or_else(|| {
-                    let of_lock = || held.of_runs(line, (range, words.kinds(range)), u.thread, &u.runs);
+                    let of_lock = || held.of_runs(line, range, &words, u);
                     let share = turn.or_else(of_lock);
                     turns.push((range, Turns::new(share)));
                     turns.len() - 1

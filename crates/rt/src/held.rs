@@ -7,7 +7,7 @@ use crate::lines::{self, AccessRun};
 use crate::mutexes::Mutexes;
 use crate::raw::TracedLock;
 use crate::wire::*;
-use crate::words::{Counts, Kinds, Words};
+use crate::words::{Counts, Kinds, Span, Words};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this share of a thread's accesses to some bytes on, all of them count as under the lock: sections that are not
@@ -159,7 +159,7 @@ impl HeldLocks {
             return None;
         }
         let of = |kinds: Kinds| accesses_of(runs, (range, kinds), 0);
-        let (all, stores) = (of(Kinds::ALL), of(Kinds { reads: 0.0, stores: 1.0 }));
+        let (all, stores) = (of(Kinds::ALL), of(Kinds::STORES));
         let sections = (u.sections / u.accesses).min(1.0);
         (all > 0.0).then_some(Share { lock, share: 1.0, sections, storing: sections.min(stores / all) })
     }
@@ -252,17 +252,12 @@ impl HeldLocks {
     }
 
     /// [`HeldLocks::of`] of all accesses in `runs` that a range stands for, among them those to a mutex's own words.
-    pub fn of_runs(
-        &self,
-        line: u64,
-        (range, kinds): ((u64, u64), Kinds),
-        thread: usize,
-        runs: &[AccessRun],
-    ) -> Option<Share> {
-        let visits = self.of(line, range, thread, |from| accesses_of(runs, (range, kinds), from));
-        let own = self.mutexes.share(line, (range, kinds), thread, runs);
+    pub fn of_runs(&self, line: u64, range: Span, words: &Words, u: &lines::Use) -> Option<Share> {
+        let kinds = words.kinds(range);
+        let visits = self.of(line, range, u.thread, |from| accesses_of(&u.runs, (range, kinds), from));
+        let own = self.mutexes.share(line, range, words, u);
         let known = visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share));
-        known.or_else(|| self.as_around(line, range, thread, runs))
+        known.or_else(|| self.as_around(line, range, u.thread, &u.runs))
     }
 
     /// One lock covers what threads did to a line, but for a part that is smaller than what is traced can tell.
@@ -274,7 +269,7 @@ impl HeldLocks {
                 words.join_all(run);
                 for &(range, counts, _) in words.joined() {
                     let n = (counts.0 + counts.1 + counts.2) as f64;
-                    let share = self.of_runs(line, (range, words.kinds(range)), u.thread, &u.runs);
+                    let share = self.of_runs(line, range, &words, u);
                     all += n;
                     share.into_iter().for_each(|s| *inside.entry(s.lock).or_default() += n * s.share);
                 }
@@ -371,12 +366,13 @@ fn seen(visits: &[Visit]) -> u64 {
 }
 
 /// Accesses of some kinds to bytes `[lo, hi)` of a line in all runs from a moment on; of words, what the kinds say.
-pub(crate) fn accesses_of(runs: &[AccessRun], ((lo, hi), kinds): ((u64, u64), Kinds), from: u64) -> f64 {
+pub(crate) fn accesses_of(runs: &[AccessRun], ((lo, hi), kinds): (Span, Kinds), from: u64) -> f64 {
     let words = (lo / 8) as usize..(hi.div_ceil(8) as usize).min(8);
     let of = |r: &AccessRun| {
         let of = |w: usize| {
-            kinds.stores * (f64::from(r.writes[w]) + f64::from(r.rmws[w]))
-                + kinds.reads * f64::from(r.reads[w])
+            kinds.reads * f64::from(r.reads[w])
+                + kinds.writes * f64::from(r.writes[w])
+                + kinds.rmws * f64::from(r.rmws[w])
         };
         let all: f64 = words.clone().map(of).sum();
         let length = r.vt1.saturating_sub(r.vt0).max(1);
@@ -498,7 +494,10 @@ mod tests {
             let held = HeldLocks::new(locks.iter(), outside.iter(), |_| true);
             let run =
                 |stores: u32| AccessRun { vt0: 0, vt1: 1, reads: [10; 8], writes: [stores; 8], rmws: [0; 8] };
-            let share = |thread, stores| held.of_runs(0x1040, ((8, 16), Kinds::ALL), thread, &[run(stores)]);
+            let share = |thread, stores| {
+                let u = lines::Use { thread, runs: vec![run(stores)], ..lines::Use::none() };
+                held.of_runs(0x1040, (8, 16), &Words::new(&u), &u)
+            };
             [share(0, 10), share(0, 0), share(1, 10)]
                 .map(|s| s.map(|s| (s.lock, s.share, s.sections, s.storing)))
         };

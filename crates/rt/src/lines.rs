@@ -78,6 +78,14 @@ pub(crate) struct Use {
     pub company: Option<Company>,
 }
 
+#[cfg(test)]
+impl Use {
+    /// A thread did nothing.
+    pub fn none() -> Use {
+        Use { thread: 0, rmask: 0, wmask: 0, runs: vec![], touches: vec![], company: None }
+    }
+}
+
 /// Which lines to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {

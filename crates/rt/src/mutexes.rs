@@ -5,9 +5,9 @@
 //! Spin locks are left out: their waiters poll, which is not recorded. They are given back by a store.
 
 use crate::held::{Share, accesses_of, covers};
-use crate::lines::AccessRun;
+use crate::lines::{AccessRun, Use};
 use crate::wire::LINE;
-use crate::words::Kinds;
+use crate::words::{Span, Words};
 use std::collections::{HashMap, HashSet};
 
 /// glibc's locks: aligned to 8 bytes, what is taken at 0; of a mutex, owner and users at 8. Those of others are what is
@@ -50,26 +50,22 @@ impl Mutexes {
 
     /// Which of a thread's accesses to bytes `[lo, hi)` of a line were those of taking and giving back a mutex that
     /// lies there.
-    pub fn share(
-        &self,
-        line: u64,
-        ((lo, hi), kinds): ((u64, u64), Kinds),
-        thread: usize,
-        runs: &[AccessRun],
-    ) -> Option<Share> {
+    pub fn share(&self, line: u64, (lo, hi): Span, words: &Words, u: &Use) -> Option<Share> {
         let (at, word) = (line + lo, (line + lo) & !(ALIGN - 1));
         let mut near = [(at, true), (word, true), (word.wrapping_sub(OWNER), false)].into_iter();
         near.find_map(|(lock, own)| {
-            let taken = *self.taken.get(&(thread, lock)).filter(|_| line + hi <= lock.saturating_add(END))?;
+            let taken =
+                *self.taken.get(&(u.thread, lock)).filter(|_| line + hi <= lock.saturating_add(END))?;
             (own || lock.is_multiple_of(ALIGN)).then_some(())?;
             let expected = if self.words.contains(&lock) { 0.0 } else { expected(taken) };
-            is_one(lock, line, expected, runs).then_some(())?;
-            (own || has_owner(lock, line, taken, runs)).then_some(())?;
-            let since = |kinds, from| accesses_of(runs, ((lo, hi), kinds), from);
+            is_one(lock, line, expected, words, &u.runs).then_some(())?;
+            (own || has_owner(lock, line, taken, &u.runs)).then_some(())?;
+            let kinds = words.kinds((lo, hi));
+            let since = |kinds, from| accesses_of(&u.runs, ((lo, hi), kinds), from);
             let (all, late) = (since(kinds, 0), since(kinds, self.first.get(&lock).copied().unwrap_or(0)));
-            let reads = since(Kinds { stores: 0.0, ..kinds }, 0);
-            let words = ((hi - 1) / 8 - lo / 8 + 1) as f64;
-            let inside = words * PER_SECTION * taken + reads.min(words * taken);
+            let reads = since(kinds.only_reads(), 0);
+            let count = ((hi - 1) / 8 - lo / 8 + 1) as f64;
+            let inside = count * PER_SECTION * taken + reads.min(count * taken);
             let share = if covers(inside, all, late) { 1.0 } else { inside / all };
             let sections = (taken / (share * all)).min(1.0);
             Some(Share { lock, share, sections, storing: sections })
@@ -78,9 +74,11 @@ impl Mutexes {
 }
 
 /// Whether a lock's word, if it is in the line, is taken and given back by atomics, so many at least.
-fn is_one(lock: u64, line: u64, expected: f64, runs: &[AccessRun]) -> bool {
-    let atomics = sum(runs, |r| &r.rmws, line, lock);
-    let stores = sum(runs, |r| &r.writes, line, lock);
+fn is_one(lock: u64, line: u64, expected: f64, words: &Words, runs: &[AccessRun]) -> bool {
+    // Half of the word may be what it protects.
+    let own = words.kinds_at(lock.wrapping_sub(line));
+    let atomics = sum(runs, |r| &r.rmws, line, lock).map(|n| n * own.rmws);
+    let stores = sum(runs, |r| &r.writes, line, lock).map(|n| n * own.writes);
     atomics.zip(stores).is_none_or(|(atomics, stores)| atomics >= expected && stores <= STORES_MAX * atomics)
 }
 
@@ -108,10 +106,15 @@ mod tests {
         AccessRun { vt0: 0, vt1: 1, reads: [0; 8], writes, rmws }
     }
 
+    fn share_of(mutexes: &Mutexes, r: AccessRun, range: (u64, u64)) -> Option<f64> {
+        let u = Use { thread: 3, rmask: 0xff0f, wmask: 0xff0f, runs: vec![r], ..Use::none() };
+        mutexes.share(0x40, range, &Words::new(&u), &u).map(|s| s.share)
+    }
+
     fn share(r: AccessRun, range: (u64, u64)) -> Option<f64> {
         let mut mutexes = Mutexes::default();
         mutexes.add(3, 0x40, 100.0, 0);
-        mutexes.share(0x40, (range, Kinds::ALL), 3, &[r]).map(|s| s.share)
+        share_of(&mutexes, r, range)
     }
 
     #[test]
@@ -135,7 +138,7 @@ mod tests {
             let mut mutexes = Mutexes::default();
             mutexes.add(3, 0x40, 100.0, 0);
             mutexes.is_word(0x40);
-            mutexes.share(0x40, ((0, 4), Kinds::ALL), 3, &[run(60, stores, 0)]).map(|s| s.share)
+            share_of(&mutexes, run(60, stores, 0), (0, 4))
         };
         assert_eq!(share(0), Some(1.0));
         assert_eq!(share(30), None, "a spin lock");

@@ -189,8 +189,9 @@ fn permits_are_no_lock() {
         }
         all_e.sort_by(f64::total_cmp);
         eprintln!("{flags:?}: {all_e:.0?} transfers of 640,000 stores");
-        // Until a word is known to be no lock, a few of what may be its sections are put in order.
-        assert!(all_e[0] > 80_000.0 && all_e[4] > 180_000.0, "{flags:?}: {all_e:?}");
+        // Until a word is known to be no lock, a few of what may be its sections are put in order. In one run of nine
+        // the threads may hardly have met: other tests run beside this one.
+        assert!(all_e[1] > 80_000.0 && all_e[4] > 180_000.0, "{flags:?}: {all_e:?}");
     }
 }
 

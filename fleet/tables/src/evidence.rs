@@ -128,7 +128,7 @@ macro_rules! tables {
     };
 }
 
-const SEES: &[Field] = fields![Bool => reads writes rmws phases chains locks time kernel_writes];
+const SEES: &[Field] = fields![Bool => reads writes rmws phases chains locks time kernel_writes word_parts];
 const FRAME: &[Field] = fields![Text => function file; U64 => line column];
 const HELD: &[Field] = fields![U64 => object offset sections stores];
 const VISIT: &[Field] = fields![U64 => object offset size; Text => kind; U64 => accesses_between];
