@@ -1,6 +1,6 @@
 // Numbers in a container of the library's, which the program's own code counts up in place, each thread its own. The
 // library allocated them, the program chose what they are. FIXED: each is as large as a line.
-// VECTOR, DEQUE, LIST, ARRAY, ATOMIC: which container. LOCKS: locks of the library's, each thread takes its own.
+// VECTOR, DEQUE, LIST, ARRAY, ATOMIC: which container. HASH: values of a map. LOCKS: locks of the library's, each thread takes its own.
 #include "common.h"
 #include <array>
 #include <atomic>
@@ -8,8 +8,14 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 #define TIMES 50000
+#ifdef HASH
+#define VALUE(it) (it)->second
+#else
+#define VALUE(it) *(it)
+#endif
 #ifdef FIXED
 template<typename T> struct alignas(64) apart {
 	T n;
@@ -28,6 +34,13 @@ static std::deque<NUMBER(long)> counts(64);
 static std::list<NUMBER(long)> counts(64);
 #elif defined(ATOMIC)
 static std::vector<NUMBER(std::atomic<long>)> counts(64);
+#elif defined(HASH)
+static std::unordered_map<long, NUMBER(long)> counts;
+static const bool full = [] {
+	for (long i = 0; i < 64; i++)
+		counts[i];
+	return true;
+}();
 #elif defined(LOCKS)
 static std::vector<NUMBER(std::mutex)> counts(64);
 #else
@@ -40,9 +53,9 @@ static void *work(void *arg)
 	std::advance(mine, (long)arg % 64);
 	for (long i = 0; i < TIMES; i++) {
 #ifdef LOCKS
-		std::lock_guard<std::mutex> held(OF(*mine));
+		std::lock_guard<std::mutex> held(OF(VALUE(mine)));
 #else
-		OF(*mine) += i & 3;
+		OF(VALUE(mine)) += i & 3;
 #endif
 		__asm__ volatile("" ::: "memory");
 	}

@@ -1,22 +1,20 @@
 //! Memory of the C++ library in which it builds a value of a type that its name tells: what `std::make_shared` puts
 //! beside the counts, the nodes of maps. Debug information has bytes there.
 
-use std::collections::HashMap;
-
 use tussle_model::{Member, Type, TypeId, TypeTable};
 
 /// Templates of libstdc++ whose first argument is the type of the value (`ext/aligned_buffer.h`).
 const BUFFERS: [&str; 2] = ["__gnu_cxx::__aligned_buffer<", "__gnu_cxx::__aligned_membuf<"];
 
-/// Gives each such buffer its value as the only member, where the table has the type and it is as large. `names` are
-/// the spellings of the table's types.
-pub(crate) fn fill(types: &mut TypeTable, names: &HashMap<String, Vec<TypeId>>) {
+/// Gives each such buffer its value as the only member, where the table has the type and it is as large. `named` gives
+/// the table's types of a name.
+pub(crate) fn fill<'a>(types: &mut TypeTable, named: impl Fn(&str) -> &'a [TypeId]) {
     let found: Vec<(TypeId, TypeId)> = types
         .aggregates()
         .filter_map(|(id, a)| {
             let value = value_of(a.name.as_deref()?)?;
             let same = |ty: &&TypeId| types.size(**ty).is_some_and(|n| n > 0 && Some(n) == types.size(id));
-            Some((id, *names.get(value)?.iter().find(same)?))
+            Some((id, *named(value).iter().find(same)?))
         })
         .collect();
     for (id, value) in found {

@@ -36,7 +36,7 @@ pub(crate) struct Image {
 impl Image {
     fn new(symbols: Symbols, mut types: TypeTable, by_die: HashMap<usize, TypeId>, bytes: Bytes) -> Image {
         let names = names_of(&types);
-        crate::buffers::fill(&mut types, &names);
+        crate::buffers::fill(&mut types, |name| of_name(&names, name));
         Image { symbols, types, by_die, names, bytes, installed: false, leaves: RefCell::default() }
     }
 
@@ -78,7 +78,7 @@ impl Image {
 
     /// Types by a name as the source spells it; definitions before declarations.
     pub fn named(&self, name: &str) -> &[TypeId] {
-        self.names.get(&spelling(name)).map(Vec::as_slice).unwrap_or(&[])
+        of_name(&self.names, name)
     }
 
     /// Type of an entry in `.debug_info`.
@@ -303,6 +303,10 @@ fn names_of(types: &TypeTable) -> HashMap<String, Vec<TypeId>> {
         add(spelling(&name), id);
     }
     names
+}
+
+fn of_name<'a>(names: &'a HashMap<String, Vec<TypeId>>, name: &str) -> &'a [TypeId] {
+    names.get(&spelling(name)).map(Vec::as_slice).unwrap_or(&[])
 }
 
 /// One spelling for `unsigned long`, `long unsigned int`, `Foo< Bar >` and `Foo<Bar>`.
