@@ -177,6 +177,9 @@ impl Judged<'_> {
             o.ty.is_some_and(|t| matches!(e.types.get(e.types.strip(t)), Type::Base(_))) && !is_variable(o)
         };
         match self.first_object(e) {
+            Some(o) if o.kind == ObjectKind::Stack && o.name.is_some() => {
+                "give each of these local variables a line of its own where it is declared (`alignas(64)`)"
+            }
             Some(o) if number(o) && o.count > 1 => {
                 "put each element into a struct of your own that is aligned to a line: it has no members to move"
             }
@@ -363,13 +366,14 @@ fn kind(e: &Evidence, object: u32) -> Option<(Kind, u64)> {
     Some(((o.alloc_code?, o.ty, o.size), o.base))
 }
 
-/// A latent case that the allocator decides anew in every run, or the linker in every build: this one was lucky, the
+/// A latent case that the allocator decides anew in every run, or the system, or the linker in every build: this one was lucky, the
 /// next one need not be, and the program's own build is another one than the recorder's. Over all phases it must cost
 /// as much as a case that was seen: what one phase of many costs is not what a run costs.
 pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
     let (object, kind) = match by {
         HiddenBy::Phase { object, .. } => (*object, ObjectKind::Heap),
         HiddenBy::Link { object, .. } => (*object, ObjectKind::Global),
+        HiddenBy::Stack { object, .. } => (*object, ObjectKind::Stack),
         HiddenBy::LineSize => return false,
     };
     let phases = by.elsewhere();

@@ -284,6 +284,14 @@ pub enum HiddenBy {
         /// E of their worst line by how far they are moved, bytes; first where they lie.
         phases: Vec<(u64, f64)>,
     },
+    /// Variables of one thread's functions in neighbouring lines: the system puts the first stack elsewhere in every run,
+    /// and they with it.
+    Stack {
+        /// Object id of one of them.
+        object: u32,
+        /// E of their worst line by how far they are moved, bytes; first where they lie.
+        phases: Vec<(u64, f64)>,
+    },
     /// Two 64-byte lines that a machine with 128-byte lines, or one that fetches pairs of lines, moves as one.
     LineSize,
 }
@@ -294,7 +302,7 @@ impl HiddenBy {
         match self {
             HiddenBy::Phase { phases, .. } => phases.clone(),
             // What variables fight over where they lie is no matter of their neighbours.
-            HiddenBy::Link { phases, .. } => {
+            HiddenBy::Link { phases, .. } | HiddenBy::Stack { phases, .. } => {
                 let here = phases.first().map_or(0.0, |p| p.1);
                 phases.iter().map(|(by, e)| (*by, (e - here).max(0.0))).collect()
             }
@@ -310,19 +318,24 @@ pub type IsCase<'a> = &'a dyn Fn(&LineContention) -> bool;
 /// alignment allows, or with 128-byte lines. `seen` is the contention at the observed bases.
 pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Latent> {
     let mut out = Vec::new();
+    let roles = Roles::new(e);
     let mut open: Vec<bool> = vec![true; e.objects.len()];
     for l in seen.lines.iter().filter(|l| is_case(l)) {
         l.objects().into_iter().for_each(|o| open[o as usize] = false);
+    }
+    let moved = crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&roles, is_case));
+    // What lies on the first stack is told by that.
+    for l in moved.iter().filter(|l| matches!(l.hidden_by, HiddenBy::Stack { .. })) {
+        l.line.objects().into_iter().for_each(|o| open[o as usize] = false);
     }
     let is_open = |a: &&Access| open.get(a.object as usize) == Some(&true);
     let runs = e.accesses.chunk_by(|a, b| a.object == b.object).filter(|run| is_open(&&run[0]));
     let mut runs: Vec<&[Access]> = runs.collect();
     runs.sort_by_key(|run| run[0].object);
-    let roles = Roles::new(e);
     for runs in runs.chunk_by(|a, b| a[0].object == b[0].object) {
         out.extend(latent_phase(e, seen, runs, (&roles, is_case)));
     }
-    out.extend(crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&roles, is_case)));
+    out.extend(moved);
     out.extend(latent_pairs(e, seen, is_case));
     // Other phases concern every machine, so they come first.
     let rank = |l: &Latent| (l.hidden_by == HiddenBy::LineSize, -l.line.e.e);

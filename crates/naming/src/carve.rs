@@ -22,6 +22,9 @@ const AGREEMENT_MIN: f32 = 0.75;
 /// One code line is believed when it names this many objects at regular distances.
 const REGULAR_STARTS_MIN: usize = 3;
 
+/// Alignment of a stack at a call, bytes (System V ABI of x86-64, AAPCS64).
+const STACK_ALIGN: u64 = 16;
+
 /// A type (of a variable, on stacks) that begins at some places.
 struct Guess {
     image: ImageId,
@@ -78,7 +81,7 @@ pub(crate) fn carve(
             let Some((agree, lines)) = believed(images, nests, guess, &wanted, &sightings) else { continue };
             list.insert(wanted.start, (wanted.end, wanted.guess));
             let Some(parent) = evidence.objects.get(wanted.object as usize) else { continue };
-            let part = object_of(parent, guess, &wanted, images, pending, (agree, lines));
+            let part = object_of(parent, guess, &wanted, images, (pending, declared), (agree, lines));
             split.add(evidence, wanted.object, wanted.start, part);
             if wanted.stride.is_some() {
                 arrays.entry(wanted.object).or_default().entry(wanted.guess).or_insert(wanted.start);
@@ -299,10 +302,21 @@ fn object_of(
     guess: &Guess,
     wanted: &Wanted,
     images: &Images,
-    pending: &mut Pending,
+    (pending, declared): (&mut Pending, &Declared),
     (agree, lines): (u32, u32),
 ) -> Object {
-    let steps = wanted.start | wanted.stride.unwrap_or(0) | parent.align.max(1);
+    let align = match &guess.variable {
+        // A stack begins anywhere, in steps of its alignment; what a function holds there lies alike in all calls.
+        Some(name) if parent.kind == ObjectKind::Stack => {
+            let asked = declared.align(guess.image, name.rsplit("::").next().unwrap_or(name));
+            let lies = parent.base.saturating_add(wanted.start) | STACK_ALIGN;
+            asked.max(1 << lies.trailing_zeros())
+        }
+        _ => {
+            let steps = wanted.start | wanted.stride.unwrap_or(0) | parent.align.max(1);
+            1 << steps.trailing_zeros()
+        }
+    };
     let all = guess.lines.len() as f32;
     let share = agree as f32 / lines as f32;
     let what = if parent.kind == ObjectKind::Stack { "on a stack" } else { "inside of a larger block" };
@@ -319,7 +333,7 @@ fn object_of(
         why: format!(
             "{what}: {agree} of {lines} code lines that touch it agree ({all} lines name such objects)"
         ),
-        align: 1 << steps.trailing_zeros(),
+        align,
         ..parent.clone()
     }
 }

@@ -1,7 +1,7 @@
 //! Which types lie inside which, and where.
 
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{AggregateKind, MemberRole, Type, TypeId, TypeTable};
+use tussle_model::{AggregateKind, AlignmentSource, MemberRole, Type, TypeId, TypeTable};
 
 /// The same type, whatever qualifiers and typedefs stand around it and whichever unit it came from.
 pub(crate) fn same(table: &TypeTable, a: TypeId, b: TypeId) -> bool {
@@ -191,6 +191,27 @@ fn last_bound(table: &TypeTable, ty: TypeId) -> Option<Option<u64>> {
         Type::Array { counts, .. } => counts.first().copied(),
         _ => None,
     }
+}
+
+/// What the source asks a type to be aligned to (`alignas`), for itself or for what lies in it, bytes; 1 if it does not.
+pub(crate) fn declared_align(table: &TypeTable, ty: TypeId) -> u64 {
+    declared_at(table, ty, 0)
+}
+
+fn declared_at(table: &TypeTable, ty: TypeId, depth: usize) -> u64 {
+    if depth > DEPTH_MAX {
+        return 1;
+    }
+    let inside = match table.get(table.strip(ty)) {
+        Type::Aggregate(a) => {
+            let own = a.align.filter(|x| x.source == AlignmentSource::Declared).map_or(1, |x| x.bytes);
+            let members = a.members.iter().filter(|m| m.role != MemberRole::Static);
+            members.fold(own, |n, m| n.max(m.align.unwrap_or(1)).max(declared_at(table, m.ty, depth + 1)))
+        }
+        Type::Array { elem, .. } => declared_at(table, *elem, depth + 1),
+        _ => 1,
+    };
+    inside.max(table.exact_align(ty).unwrap_or(1))
 }
 
 /// Bytes without a structure of their own: `void`, characters, `uint8_t`, `std::byte`.

@@ -18,6 +18,8 @@ struct Held {
     /// Type of its elements, or its own.
     ty: TypeId,
     count: u64,
+    /// Bytes that it asks to be aligned to, by itself or by its type; 1 if it does not.
+    align: u64,
     /// Who ran the function; `None` for a thread that is not known.
     actors: BTreeSet<Option<u32>>,
 }
@@ -48,10 +50,18 @@ impl Declared {
             let Some((ty, count)) = image.ty(*die).and_then(|ty| elements(&image.types, ty)) else {
                 continue;
             };
+            let own = scope.aligned.iter().filter(|a| a.0 == *name).map(|a| a.1).max();
+            let align = own.unwrap_or(1).max(nest::declared_align(&image.types, ty));
             let key = (site.image, scope.decl_line, scope.name.clone(), name.clone());
-            let held = self.0.entry(key).or_insert_with(|| Held { ty, count, actors: BTreeSet::new() });
+            let held =
+                self.0.entry(key).or_insert_with(|| Held { ty, count, align, actors: BTreeSet::new() });
             held.actors.insert(actor);
         }
+    }
+
+    /// What a variable of that name asks to be aligned to in any function, bytes.
+    pub fn align(&self, image: ImageId, name: &str) -> u64 {
+        self.0.iter().filter(|(v, _)| v.0 == image && v.3 == name).map(|(_, h)| h.align).max().unwrap_or(1)
     }
 
     /// Objects of a type that all threads together have on their stacks when each is in all functions that it ran.

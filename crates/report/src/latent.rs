@@ -76,6 +76,7 @@ fn place(by: &HiddenBy) -> String {
             format!("at phase {worst}, not {observed} as here ({fights} of {of} phases)")
         }
         HiddenBy::Link { .. } => format!("where the linker puts them on one line ({fights} of {of} places)"),
+        HiddenBy::Stack { .. } => format!("where the stack begins elsewhere ({fights} of {of} places)"),
     }
 }
 
@@ -120,9 +121,17 @@ fn section(context: &Context, h: &Hidden) -> Node {
                 ]),
             );
         }
-        HiddenBy::Link { phases, .. } => {
-            let why = "Neighbouring variables that this build has on two lines. The program's own build, or the next \
-                       one, may have them on one: numbers below are for it.";
+        HiddenBy::Link { phases, .. } | HiddenBy::Stack { phases, .. } => {
+            let why = match h.by {
+                HiddenBy::Stack { .. } => {
+                    "Variables on the main thread's stack that this run had on two lines. The system puts that stack \
+                     elsewhere in every run, in steps of 16 bytes: numbers below are for where they share one."
+                }
+                _ => {
+                    "Neighbouring variables that this build has on two lines. The program's own build, or the next \
+                     one, may have them on one: numbers below are for it."
+                }
+            };
             nodes.retain(|n| !matches!(n, Node::Bytes(_)));
             nodes.insert(0, Node::Text(vec![Span { text: why.into(), tone: Tone::Warn }]));
             let places = fact("places", "E by bytes moved", by_place("moved_bytes", phases));

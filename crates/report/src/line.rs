@@ -97,7 +97,7 @@ impl<'a> Context<'a> {
         Finding { rule, level, message, file, line, ..Finding::default() }
     }
 
-    /// A case that only this run's allocator hid, or this build's linker.
+    /// A case that only this run's allocator or stack hid, or this build's linker.
     pub(super) fn lucky(&self, h: &Hidden) -> Finding {
         let mut finding = self.finding(&h.group);
         let message = &mut finding.message;
@@ -107,6 +107,9 @@ impl<'a> Context<'a> {
             )),
             HiddenBy::Link { .. } => {
                 message.push_str(", where the linker puts them on one, not as in this build")
+            }
+            HiddenBy::Stack { .. } => {
+                message.push_str(", where the system puts the stack elsewhere than in this run")
             }
             HiddenBy::LineSize => {}
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gimli::{DW_AT_abstract_origin, DW_AT_name, DW_AT_specification, DW_AT_type, UnitRef};
+use gimli::{DW_AT_abstract_origin, DW_AT_alignment, DW_AT_name, DW_AT_specification, DW_AT_type, UnitRef};
 
 use super::Reader;
 use super::variables::{file_name, reference};
@@ -29,6 +29,8 @@ pub struct Scope {
     pub class: Option<usize>,
     /// Name and type of parameters and local variables that are visible, innermost block first.
     pub variables: Vec<(String, Option<usize>)>,
+    /// Local variables that ask for an alignment (`alignas`), bytes.
+    pub aligned: Vec<(String, u64)>,
     /// Names of the parameters in order, `this` included.
     pub parameters: Vec<String>,
     /// Template arguments of the function, then of its class.
@@ -68,6 +70,7 @@ struct Local {
     ty: Option<usize>,
     origin: Option<usize>,
     parameter: bool,
+    align: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,8 +191,9 @@ impl Unit {
         let origin = reference(unit, entry, DW_AT_abstract_origin)
             .or_else(|| reference(unit, entry, DW_AT_specification));
         let parameter = entry.tag() == gimli::DW_TAG_formal_parameter;
-        let local =
-            Local { name: name_of(unit, entry), ty: reference(unit, entry, DW_AT_type), origin, parameter };
+        let align = entry.attr_value(DW_AT_alignment).and_then(|v| v.udata_value());
+        let ty = reference(unit, entry, DW_AT_type);
+        let local = Local { name: name_of(unit, entry), ty, origin, parameter, align };
         if let Some(o) = entry.offset().to_debug_info_offset(&unit.header) {
             self.variables.insert(o.0, local.clone());
         }
@@ -244,6 +248,12 @@ impl Unit {
         (name, ty)
     }
 
+    /// Name of a variable and the alignment that it asks for, if it does.
+    fn asks(&self, local: &Local) -> Option<(String, u64)> {
+        let origin = || self.variables.get(&local.origin?)?.align;
+        Some((self.resolve(local).0?, local.align.or_else(origin)?))
+    }
+
     /// One scope per function at the address, innermost inlined first.
     pub(super) fn scopes(&self, svma: u64) -> Vec<Scope> {
         let holds = |n: &Node| n.ranges.iter().any(|r| r.contains(&svma));
@@ -262,6 +272,7 @@ impl Unit {
                 scopes.push(self.function(i));
             }
             if let Some(scope) = scopes.last_mut() {
+                scope.aligned.extend(node.locals.iter().filter_map(|l| self.asks(l)));
                 let mut locals: Vec<_> = node.locals.iter().filter_map(|l| named(self.resolve(l))).collect();
                 locals.append(&mut scope.variables);
                 scope.variables = locals;
