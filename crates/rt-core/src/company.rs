@@ -14,7 +14,7 @@ use crate::mem;
 use crate::runs::more;
 use crate::thread::now;
 use crate::wire::*;
-use crate::{processes, sampling, standing};
+use crate::{processes, record, sampling, standing};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 /// Visits of a line with fewer accesses are not worth a look.
@@ -25,7 +25,7 @@ pub(crate) const VISIT_MIN: u32 = 32;
 const PAUSE: (u64, u64) = (2, 3);
 
 /// After so many windows one in [`SELDOM`] is looked at: what they say is known by then.
-const ENOUGH: u32 = 1024;
+const ENOUGH: u16 = 1024;
 const SELDOM: u32 = 8;
 
 /// Lines of which the latest user is known at the same time.
@@ -59,7 +59,7 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
     unsafe {
         let w = watched(t, line);
         if (*w).line == line {
-            begins(t, (*w).company as *mut Company, line);
+            begins(t, (*w).company as *mut Company, line, true);
         }
     }
 }
@@ -92,7 +92,7 @@ unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest
         }
         let w = watched(t, line);
         if (*w).line == line {
-            ends(t, (*w).company as *mut Company, line, n);
+            ends(t, (*w).company as *mut Company, line, n, latest != me);
         }
         if latest != me {
             slot(line).store(me, Relaxed);
@@ -101,7 +101,27 @@ unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest
             }
         }
         if stays && (*w).line == line {
-            begins(t, (*w).company as *mut Company, line);
+            begins(t, (*w).company as *mut Company, line, false);
+        }
+    }
+}
+
+/// The thread has taken a lock, or is about to give one back: what it used may be another's from now on, so its visits
+/// end here.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+#[inline(always)]
+pub(crate) unsafe fn leaves(t: *mut Live) {
+    // SAFETY: the caller's promise; the index is below ENTRIES, and an entry of that line is in use.
+    unsafe {
+        for k in 0..core::mem::take(&mut (*t).stays_count) as usize {
+            let line = (*t).stays[k];
+            let i = record::index(line);
+            let e = (&raw mut (*t).entries[0]).add(i);
+            if (*e).key & !HIDDEN == line {
+                record::empty(t, e, i);
+            }
         }
     }
 }
@@ -147,11 +167,11 @@ unsafe fn index(t: *mut Live) -> u32 {
     unsafe { (*((*t).info_at as *const ThreadInfo)).index & INDEX }
 }
 
-/// A window begins.
+/// A window begins, as the line `comes` or while it stays.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder, and `c` its counts of the line.
-unsafe fn begins(t: *mut Live, c: *mut Company, line: u64) {
+unsafe fn begins(t: *mut Live, c: *mut Company, line: u64, comes: bool) {
     // SAFETY: the caller's promise; states and records stay in the mapping.
     unsafe {
         if (*c).alone.saturating_add((*c).met) >= ENOUGH && (*t).dither >> 16 & (SELDOM - 1) != 0 {
@@ -167,17 +187,24 @@ unsafe fn begins(t: *mut Live, c: *mut Company, line: u64) {
         let seen = seen(other, (*c).theirs, line);
         ((*c).count, (*c).work, (*c).from) = (seen.count, seen.work, now(t).max(1));
         ((*c).processor, (*c).waited) = (processor() as u16, (*t).waited as u16);
+        (*c).came = (comes && (*t).locked != (*c).locked) as u16;
+        let n = (*t).stays_count as usize;
+        if n < STAYS && (0..n).all(|k| (*t).stays[k] != line) {
+            (*t).stays[n] = line;
+            (*t).stays_count += 1;
+        }
     }
 }
 
-/// A window ends, if there is one, after `n` accesses. Of what another thread does on the same processor, or while this
-/// one waits, nothing follows.
+/// A window ends, if there is one, after `n` accesses; `turn`: somebody was there since the one before ended. Of what
+/// another thread does on the same processor, or while this one waits, nothing follows, but that they come in turn.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder, and `c` its counts of the line.
-unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64) {
+unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64, turn: bool) {
     // SAFETY: the caller's promise; states and records stay in the mapping.
     unsafe {
+        (*c).locked = (*t).locked;
         let from = core::mem::take(&mut (*c).from);
         if from == 0 || (*c).theirs == 0 {
             return;
@@ -192,8 +219,13 @@ unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64) {
         let within = before == 0 || PAUSE.0 * density as u64 <= PAUSE.1 * before;
         let at_once = stayed && here != 0 && seen.processor != 0 && seen.processor != here;
         let again = core::mem::replace(&mut (*c).touched, (touched && within && at_once) as u16) != 0;
+        let slept = || seen.work == (*c).work && standing::sleeps((*c).other as *mut Live);
         let counter = match touched {
-            _ if !at_once => return,
+            _ if !at_once && (*c).came == 0 => return,
+            // It was kept from the line by what the program does, not by the scheduler.
+            false if (*c).came != 0 && slept() => &raw mut (*c).alone,
+            false if !at_once && turn => &raw mut (*c).in_turn,
+            _ if !at_once => &raw mut (*c).again,
             // Once may be that the line was handed over within the window; who is there at the same time stays.
             true if within && again => &raw mut (*c).met,
             true => &raw mut (*c).paused,

@@ -11,7 +11,7 @@ use crate::counting::counting;
 use crate::mem::take;
 use crate::thread::{Entered, now};
 use crate::wire::*;
-use crate::{locks, sampling};
+use crate::{company, locks, sampling};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Sections kept of one lock: the first number while the thread has few, then fewer per lock.
@@ -117,6 +117,8 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
                 return;
             }
         }
+        company::leaves(t);
+        (*t).locked = (*t).locked.wrapping_add(1);
         if n >= HELD {
             // More locks than anybody holds, or released by somebody else: begin anew.
             forget(t);
@@ -150,6 +152,7 @@ unsafe fn end(t: *mut Live, addr: u64) {
         if (*held(t, k)).times > 0 {
             return;
         }
+        company::leaves(t);
         for j in k + 1..n {
             (*held(t, j - 1)).addr = (*held(t, j)).addr;
             (*held(t, j - 1)).times = (*held(t, j)).times;

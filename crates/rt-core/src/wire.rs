@@ -424,6 +424,11 @@ pub struct Live {
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
     /// Lines that others use, too, see `company`.
     pub watched: [Watched; WATCHED],
+    /// Of them those that it came to since it last took a lock or gave one back.
+    pub stays: [u64; STAYS],
+    pub stays_count: u32,
+    /// How many locks it has taken.
+    pub locked: u32,
 }
 
 /// When a thread took a lock that it may still have; 0 if none.

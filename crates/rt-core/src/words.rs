@@ -68,6 +68,9 @@ pub struct Came {
 /// Lines per thread of which it is at hand that others use them.
 pub const WATCHED: usize = 64;
 
+/// Lines at which it is known that a stay has begun.
+pub const STAYS: usize = 4;
+
 /// One of them, 0 if none, and the address of its [`Company`].
 #[repr(C)]
 pub struct Watched {
@@ -94,11 +97,19 @@ pub struct Company {
     /// one touched it, and the thread did not pause.
     pub density: u16,
     pub touched: u16,
-    /// Windows in which the other one ran without touching the line, in which it touched it, and in which it did so,
-    /// perhaps while the thread itself paused.
-    pub alone: u32,
-    pub met: u32,
-    pub paused: u32,
+    /// Windows in which the other one ran, or was kept waiting, without touching the line, in which it touched it, and in
+    /// which it did so, perhaps while the thread itself paused.
+    pub alone: u16,
+    pub met: u16,
+    pub paused: u16,
+    /// Others: visits of which it is known that somebody had been there since the one before and nobody came meanwhile,
+    /// and those of which it is not.
+    pub in_turn: u16,
+    pub again: u16,
+    /// 1 if the window is a visit from its beginning on, and the thread had taken a lock since the one before.
+    pub came: u16,
     /// How often somebody else had been there meanwhile.
     pub turns: u32,
+    /// How many locks it had taken when the latest window ended.
+    pub locked: u32,
 }

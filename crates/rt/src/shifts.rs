@@ -14,6 +14,10 @@ const WINDOWS_OWN_MIN: u64 = 4;
 /// Of so many windows at most one has company. Threads that take turns never meet, but for what is seen too late.
 const WINDOWS_PER_MEETING: u64 = 32;
 
+/// Whoever takes turns comes back to a line so often at most before the other one does: neighbours in it may go from
+/// hand to hand one after the other.
+const VISITS_PER_TURN: u64 = 2;
+
 /// Fewer meetings of a thread may be that.
 const MEETINGS_MIN: u64 = 4;
 
@@ -35,30 +39,42 @@ struct Windows {
     met: u64,
     /// Others, in which it may have done so while the thread was elsewhere.
     paused: u64,
+    /// Visits of which nothing else is known than that somebody had been there before, and of which nothing is.
+    in_turn: u64,
+    again: u64,
     /// Some thread met others: one that comes seldom does so whenever it comes, and the others hardly ever.
     someone_meets: bool,
 }
 
 impl Windows {
     fn of(c: &Company) -> Windows {
-        let [alone, met, paused] = [c.alone, c.met, c.paused].map(u64::from);
+        let [alone, met, paused, in_turn, again] =
+            [c.alone, c.met, c.paused, c.in_turn, c.again].map(u64::from);
         let someone_meets = met >= MEETINGS_MIN && met * WINDOWS_PER_MEETING > alone + met;
-        Windows { all: alone + met, met, paused, someone_meets }
+        Windows { all: alone + met, met, paused, in_turn, again, someone_meets }
     }
 
     fn add(&mut self, other: Windows) {
         self.all += other.all;
         self.met += other.met;
         self.paused += other.paused;
+        self.in_turn += other.in_turn;
+        self.again += other.again;
         self.someone_meets |= other.someone_meets;
     }
 
     fn are_known(&self) -> bool {
-        self.all >= WINDOWS_MIN.max(self.paused)
+        self.all >= WINDOWS_MIN.max(self.paused) || self.alternate()
+    }
+
+    /// Threads that share a processor, or do not run at the same time for other reasons, come in turn if each comes
+    /// after the other one only: who fights for a line comes again and again before the scheduler lets the next one.
+    fn alternate(&self) -> bool {
+        self.in_turn >= WINDOWS_MIN && self.again <= VISITS_PER_TURN * self.in_turn
     }
 
     fn are_turns(&self) -> bool {
-        !self.someone_meets && self.met * WINDOWS_PER_MEETING <= self.all
+        !self.someone_meets && self.met * WINDOWS_PER_MEETING <= self.all + self.in_turn
     }
 }
 
@@ -120,7 +136,7 @@ mod tests {
 
     const LINE: u64 = 0x1000;
 
-    fn seen(alone: u32, met: u32, paused: u32) -> Company {
+    fn seen(alone: u16, met: u16, paused: u16) -> Company {
         // SAFETY: plain numbers, for which zeros are values.
         Company { alone, met, paused, ..unsafe { std::mem::zeroed() } }
     }
@@ -135,6 +151,17 @@ mod tests {
     fn who_was_never_there_with_others_took_turns() {
         assert!(turns(&[seen(40, 0, 2), seen(30, 1, 0)], &[], None));
         assert!(!turns(&[seen(40, 0, 2), seen(30, 20, 0)], &[], None));
+    }
+
+    #[test]
+    fn who_comes_after_the_other_one_only_takes_turns_on_one_processor_too() {
+        let by_turn = |in_turn: u16, again: u16, met: u16| {
+            turns(&[Company { in_turn, again, ..seen(0, met, 0) }, seen(0, 0, 0)], &[], None)
+        };
+        assert!(by_turn(100, 50, 0) && by_turn(100, 0, 1));
+        assert!(!by_turn(100, 900, 0), "comes again and again");
+        assert!(!by_turn(100, 0, 4), "meets others");
+        assert!(!by_turn(10, 0, 0), "little was seen");
     }
 
     #[test]
