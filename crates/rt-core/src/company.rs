@@ -219,18 +219,14 @@ unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64, turn: bool) {
         let within = before == 0 || PAUSE.0 * density as u64 <= PAUSE.1 * before;
         let at_once = stayed && here != 0 && seen.processor != 0 && seen.processor != here;
         let again = core::mem::replace(&mut (*c).touched, (touched && within && at_once) as u16) != 0;
-        let slept = || seen.work == (*c).work && standing::sleeps((*c).other as *mut Live);
         let counter = match touched {
-            _ if !at_once && (*c).came == 0 => return,
-            // It was kept from the line by what the program does, not by the scheduler.
-            false if (*c).came != 0 && slept() => &raw mut (*c).alone,
-            false if !at_once && turn => &raw mut (*c).in_turn,
-            _ if !at_once => &raw mut (*c).again,
             // Once may be that the line was handed over within the window; who is there at the same time stays.
-            true if within && again => &raw mut (*c).met,
-            true => &raw mut (*c).paused,
-            false if seen.work != (*c).work => &raw mut (*c).alone,
-            false => return,
+            true if at_once && within && again => &raw mut (*c).met,
+            true if at_once => &raw mut (*c).paused,
+            false if at_once && seen.work != (*c).work => &raw mut (*c).alone,
+            _ if (*c).came == 0 => return,
+            false if turn => &raw mut (*c).in_turn,
+            _ => &raw mut (*c).again,
         };
         *counter = (*counter).saturating_add(1);
     }

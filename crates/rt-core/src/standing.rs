@@ -317,17 +317,6 @@ pub fn is_any_at_channel() -> bool {
     places().iter().any(|s| is_key(s.at.load(Relaxed)))
 }
 
-/// A thread is in a call that waits for what others of the program do.
-///
-/// # Safety
-/// `live` is a thread's state.
-pub(crate) unsafe fn sleeps(live: *mut Live) -> bool {
-    // SAFETY: the caller's promise; states stay in the mapping.
-    let place = unsafe { AtomicU32::from_ptr(&raw mut (*live).standing) }.load(Relaxed);
-    let s = (place as usize).checked_sub(1).and_then(|place| ALL.get(place));
-    s.is_some_and(|s| s.state.load(Acquire) == WAITS && s.calls.load(Relaxed) != 0)
-}
-
 /// A thread waits at an address.
 pub fn is_any_at(addr: u64) -> bool {
     places().iter().any(|s| is_at(s, WAITS, addr))

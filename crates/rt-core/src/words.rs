@@ -97,8 +97,8 @@ pub struct Company {
     /// one touched it, and the thread did not pause.
     pub density: u16,
     pub touched: u16,
-    /// Windows in which the other one ran, or was kept waiting, without touching the line, in which it touched it, and in
-    /// which it did so, perhaps while the thread itself paused.
+    /// Windows in which the other one ran without touching the line, in which it touched it, and in which it did so,
+    /// perhaps while the thread itself paused.
     pub alone: u16,
     pub met: u16,
     pub paused: u16,

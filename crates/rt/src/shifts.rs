@@ -14,10 +14,6 @@ const WINDOWS_OWN_MIN: u64 = 4;
 /// Of so many windows at most one has company. Threads that take turns never meet, but for what is seen too late.
 const WINDOWS_PER_MEETING: u64 = 32;
 
-/// Whoever takes turns comes back to a line so often at most before the other one does: neighbours in it may go from
-/// hand to hand one after the other.
-const VISITS_PER_TURN: u64 = 2;
-
 /// Fewer meetings of a thread may be that.
 const MEETINGS_MIN: u64 = 4;
 
@@ -68,9 +64,10 @@ impl Windows {
     }
 
     /// Threads that share a processor, or do not run at the same time for other reasons, come in turn if each comes
-    /// after the other one only: who fights for a line comes again and again before the scheduler lets the next one.
+    /// after the other one, or twice at most, for its neighbours in the line: who fights for a line comes again and again
+    /// before the scheduler lets the next one.
     fn alternate(&self) -> bool {
-        self.in_turn >= WINDOWS_MIN && self.again <= VISITS_PER_TURN * self.in_turn
+        self.in_turn >= WINDOWS_MIN.max(self.again)
     }
 
     fn are_turns(&self) -> bool {

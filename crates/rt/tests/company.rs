@@ -23,6 +23,32 @@ fn objects_that_are_handed_on_are_no_fight() {
     }
 }
 
+/// Short visits, each between two locks: a hand-off is a transfer, and there are two of them for each round.
+#[test]
+fn objects_that_are_handed_on_soon_are_no_fight() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("handed", &[]);
+    for one_cpu in [false, true] {
+        let how = How { one_cpu, ..How::default() };
+        let soon = || share_of(STORES, &lab, &exe, &["queue", "40", "8000"], how);
+        let shares: Vec<f64> = (0..5).map(|_| soon()).collect();
+        assert!(shares.iter().filter(|s| **s < 0.06).count() >= 3, "one CPU {one_cpu}: {shares:?}");
+    }
+}
+
+/// Who hands objects on does not hand on what else it has.
+#[test]
+fn what_lies_beside_a_queue_is_not_handed_on() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("handed", &[]);
+    for one_cpu in [false, true] {
+        let how = How { one_cpu, ..How::default() };
+        let beside = || share_of(STORES, &lab, &exe, &["beside", "40", "8000"], how);
+        let shares: Vec<f64> = (0..5).map(|_| beside()).collect();
+        assert!(shares.iter().filter(|s| **s > 0.5).count() >= 3, "one CPU {one_cpu}: {shares:?}");
+    }
+}
+
 /// Objects that two threads have at once, and one that a thread comes to seldom.
 #[test]
 fn who_comes_at_the_same_time_fights() {

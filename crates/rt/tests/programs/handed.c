@@ -1,7 +1,8 @@
 /* Objects that go from thread to thread, each of which stores to bytes of its own in them, COUNT times.
-   handed MODE [COUNT]
+   handed MODE [COUNT] [ROUNDS]
    By turns:   queue (a mutex and two conditions)   ring (atomics)   pool (three threads take from one pool)
    At once:    both (two threads go through all objects, and begin with each at the same time)
+               beside (they hand objects on by a queue, and store to bytes of their own in a line that nobody hands on)
                seldom (one goes on for ever with one object, the other one comes to it for one fiftieth of its time) */
 #include "common.h"
 #include <sched.h>
@@ -80,14 +81,15 @@ static struct job *pop(struct ring *r)
 	return j;
 }
 
-static int by_ring;
+static int by_ring, beside;
+static struct job counts;
 
 static void *makes(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < rounds; i++) {
 		struct job *j = by_ring ? pop(&back) : get(&free_jobs);
-		work(&j->made);
+		work(beside ? &counts.made : &j->made);
 		by_ring ? push(&there, j) : put(&full_jobs, j);
 	}
 	return NULL;
@@ -98,7 +100,7 @@ static void *uses(void *arg)
 	(void)arg;
 	for (int i = 0; i < rounds; i++) {
 		struct job *j = by_ring ? pop(&there) : get(&full_jobs);
-		work(&j->used);
+		work(beside ? &counts.used : &j->used);
 		by_ring ? push(&back, j) : put(&free_jobs, j);
 	}
 	return NULL;
@@ -141,6 +143,7 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 	count = number(argc, argv, 2, count);
+	rounds = number(argc, argv, 3, rounds);
 	pthread_barrier_init(&start, NULL, 2);
 	for (int i = 0; i < OBJECTS; i++) {
 		put(&free_jobs, &jobs[i]);
@@ -149,6 +152,7 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "pool"))
 		return parallel(3, takes), 0;
+	beside = !strcmp(mode, "beside");
 	if (!strcmp(mode, "both") || !strcmp(mode, "seldom"))
 		return parallel(2, mode[0] == 'b' ? both : seldom), 0;
 	by_ring = !strcmp(mode, "ring");
