@@ -224,6 +224,14 @@ fn colour_only_where_allowed_and_no_escape_gets_through() {
 }
 
 #[test]
+fn a_patch_keeps_the_ends_of_its_lines() {
+    let text = "--- a/x\n-int a;\r\n+int b;\r\n";
+    let node = Node::Block { key: "patch".into(), language: "diff", text: text.into() };
+    let view = View { kind: "x", schema_version: 1, nodes: vec![node] };
+    assert!(render(&view, Format::Text, plain()).ends_with(text));
+}
+
+#[test]
 fn narrow_terminals_wrap_text_and_never_lose_a_word() {
     let words: Vec<String> = (0..60).map(|i| format!("word{i}")).collect();
     let node = Node::Text(vec![Span::plain(words.join(" "))]);

@@ -265,7 +265,12 @@ impl Text {
             }
             return;
         }
-        for line in text.lines() {
+        for line in text.split_terminator('\n') {
+            // A patch of a file whose lines end so applies with these ends only.
+            let (line, end) = match line.strip_suffix('\r') {
+                Some(line) if language == "diff" => (line, "\r\n"),
+                other => (other.unwrap_or(line), "\n"),
+            };
             let line = crate::visible(line);
             let tone = match (language, line.as_bytes().first()) {
                 ("diff", Some(b'+')) => Tone::Good,
@@ -275,7 +280,7 @@ impl Text {
             };
             let line = self.paint(&line, tone);
             self.out.push_str(&line);
-            self.out.push('\n');
+            self.out.push_str(end);
         }
     }
 

@@ -104,6 +104,7 @@ pub fn report(e: &Evidence, problems: &[Problem], options: &Options) -> Report {
         Some(h) => worst_hidden(&context, h, options),
         None => worst(&context, &helped, options),
     };
+    facts.extend(outcome.blind.iter().map(|why| fact("not_seen", "", Cell::text(why.clone()))));
     facts.extend(run_facts(e, &seen, outcome.helps));
     nodes.push(Node::Facts(facts));
     nodes.extend(loss_nodes(e, problems));

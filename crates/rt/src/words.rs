@@ -193,8 +193,11 @@ impl Words {
         }
         // A count without its bytes is an access that began in this word and was cut off: the word.
         let known = |mask: u8| if mask == 0 { 0xff } else { mask };
-        // Without what is stored to in the other way alone.
-        let but = |other: usize, own: usize| known(stored & !(seen[other].bytes & !seen[own].bytes));
+        // Without what is stored to in the other way alone, as far as is known.
+        let but = |other: usize, own: usize| match seen[own].all {
+            0 => known(stored),
+            _ => known(stored & !(seen[other].bytes & !seen[own].bytes)),
+        };
         let masks = [known(read), but(RMWS, WRITES), but(WRITES, RMWS)];
         let first = self.ranges.len();
         for (kind, (mask, seen)) in masks.into_iter().zip(seen).enumerate() {

@@ -192,7 +192,8 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let given = objects.arguments(i + 1).into_iter().any(|a| objects.is_address(a));
         return (given && !futex).then(|| "a system call takes it".into());
     }
-    if TRANSFERS.contains(&word) {
+    // A function of the program's own that is called so is looked at like any.
+    if TRANSFERS.contains(&word) && objects.code.definitions(word).next().is_none() {
         let sized = (from..to).any(|j| objects.text(j) == "sizeof" && objects.measures(j, to));
         // `ops->ioctl(dev, ..)` is a function of the program.
         let given = (word == "ioctl" && !is_method(objects, i)).then(|| objects.arguments(i + 1));

@@ -16,6 +16,13 @@ fn fine(code: &str) {
 }
 
 #[test]
+fn a_function_of_its_own_called_like_one_of_the_system() {
+    fine(
+        "static void write(int n, struct s *p, long z) { p->a += n; } void f(struct s *p) { write(1, p, sizeof *p); }",
+    );
+}
+
+#[test]
 fn copies_into_something_else() {
     refused("void f(struct s *p) { long w[2]; memcpy(w, p, sizeof *p); }", "from or to long");
     refused("void f(struct s *p) { struct t r; memcpy(&r, p, sizeof(struct s)); }", "from or to t");

@@ -27,7 +27,9 @@ impl Uses<'_, '_, '_> {
             "(" => code.closing(i + 1)? + 1,
             _ => (i + 1..i + 8).find(|&j| code.is_word(j)).map(|j| objects.path_end(j) + 1)?,
         };
-        let whole = (i + 1..end).any(|j| objects.is_name(j) || objects.is_object(j));
+        // `sizeof p->name - 1` is a member's size.
+        let whole =
+            (i + 1..end).any(|j| objects.is_name(j) || objects.is_object(j) && objects.path_end(j) == j);
         let minus = objects.text(end) == "-" && objects.text(end + 1) != ">" && whole;
         (minus && self.has_array_near(i)).then(|| "what is left of its size is counted".into())
     }

@@ -354,6 +354,10 @@ fn text_of_more_than_the_array() {
     let run = |code: &str| found("ext:after:n", Ask::LAYOUT, &[("x.c", &format!("{text}{code}\n"))]);
     assert!(run("void f(struct s *d) { printf(\"%.*s\", 11, d->name); }").contains("more from name on"));
     assert_eq!(run("void f(struct s *d) { printf(\"%.*s\", 8, d->name); }"), "");
+    assert!(run("char *f(struct s *d) { return strndup(d->name, 11); }").contains("more from name on"));
+    assert!(run("void f(s &d) { std::string v(d.name, 11); use(v); }").contains("more from name on"));
+    assert_eq!(run("char *f(struct s *d) { return strndup(d->name, 8); }"), "");
+    assert_eq!(run("void at(char *n, int x) { use(n); }\nvoid f(struct s *d) { at(d->name, 11); }"), "");
 }
 
 #[test]

@@ -83,13 +83,17 @@ impl Uses<'_, '_, '_> {
         let alone = matches!(objects.text(last + 1), "," | ")");
         let (open, index) = self.call_of(i, last).filter(|_| alone)?;
         // `printf("%.*s", 11, x->name)`
-        let before = index.checked_sub(1).and_then(|n| objects.arguments(open).get(n).copied());
-        let printed = objects.text(open - 1).contains("printf")
-            && before.and_then(|b| self.length(b)).zip(member.bytes()).is_some_and(|(n, own)| n > own);
-        match printed {
-            true => {
-                Some(format!("{}() takes more from {} on than it has", objects.text(open - 1), member.name))
-            }
+        let name = objects.text(open - 1);
+        let arguments = objects.arguments(open);
+        let is_more = |n: Option<usize>| {
+            let given = n.and_then(|n| arguments.get(n)).and_then(|&a| self.length(a));
+            given.zip(member.bytes()).is_some_and(|(n, own)| n > own)
+        };
+        let printed = name.contains("printf") && is_more(index.checked_sub(1));
+        // `strndup(x->name, 16)`, `std::string v(x.name, 16)`
+        let outside = || !self.files.iter().any(|f| may_be_function(f.1, name));
+        match printed || is_more(Some(index + 1)) && outside() {
+            true => Some(format!("{name}() takes more from {} on than it has", member.name)),
             false => self.is_exceeded_by_callee(member, i, last),
         }
     }

@@ -298,7 +298,16 @@ fn looks(code: &Code<'_, '_>, j: usize, parameters: &[&str]) -> Option<&'static 
         // `(const char *)&o`
         "&" if (code.text(j - 1), code.text(j - 2)) == (")", "*") && code.cast_before(j - 1).is_some() => {
             let bytes = (j.saturating_sub(6)..j).any(|k| is_scalar(code.text(k)));
-            (bytes && parameters.contains(&code.text(j + 1))).then_some("looks at the bytes of")
+            (bytes && generic(j + 1)).then_some("looks at the bytes of")
+        }
+        // `(const char *)std::addressof(o)`
+        "addressof" if code.text(j + 1) == "(" && generic(j + 2) => {
+            let cast = (j.saturating_sub(9)..j)
+                .rev()
+                .find(|&k| code.text(k) == "*")
+                .filter(|&k| code.text(k + 1) == ")");
+            let bytes = cast.is_some_and(|c| (c.saturating_sub(4)..c).any(|k| is_scalar(code.text(k))));
+            bytes.then_some("looks at the bytes of")
         }
         "has_unique_object_representations_v"
         | "has_unique_object_representations"
@@ -362,6 +371,12 @@ mod tests {
     #[test]
     fn a_templates_parameter_of_its_name_is_another_type() {
         let bytes = "template <class T> int h(T &o) { return reinterpret_cast<unsigned char *>(&o)[0]; }\n";
+        for cast in ["(const unsigned char *)&o", "(const unsigned char *)std::addressof(o)"] {
+            let text = format!(
+                "struct s {{ int a; int b; }};\ntemplate <class T> int h(const T &o, int i) {{ return ({cast})[i]; }}\nint f(s *x) {{ return h(*x, 4); }}\n"
+            );
+            assert!(check("s", None, Ask::LAYOUT, &[("x.cc", &text)]).is_err(), "{cast}");
+        }
         let run = |parameter: &str| {
             let code = format!("template <typename {parameter}> int g({parameter} v) {{ return h(v); }}");
             let text =

@@ -24,6 +24,11 @@ fn ranges_of_members() {
     f("memcpy(&p->a, v, 4);", None);
     f("memcpy(&p->a, v, 8);", Some("reaches from a on"));
     f("memset(p->name, 0, sizeof(p->name));", None);
+    // What is left of a member's size is no other's.
+    f("strncpy(p->name, v, sizeof(p->name) - 1);", None);
+    f("strncpy(p->name, v, sizeof p->name - 1);", None);
+    f("p->name[sizeof(p->name) - 1] = 0;", None);
+    f("g(p->name, sizeof *p - 12);", Some("what is left of its size"));
     f("memset(p, 0, sizeof(*p));", None);
     f("use(offsetof(struct s, b));", None);
     f("if (offsetof(struct s, b) < 8) return;", Some("compared or subtracted"));

@@ -13,7 +13,7 @@ use tussle_contention::fields::Namer;
 use tussle_contention::group::Group;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, Evidence};
-use tussle_render::{Cell, Column, Finding, Node, Span, Tone, View, shell, thousands};
+use tussle_render::{Cell, Column, Fact, Finding, Node, Span, Tone, View, shell, thousands};
 
 /// Version of the `hunt` document.
 const SCHEMA_VERSION: u32 = 2;
@@ -98,6 +98,7 @@ impl<'a> Story<'a> {
         let namer = Namer::new(self.evidence);
         let all: Vec<&Judged<'_>> = self.judged.iter().filter(|j| j.class != Class::Small).collect();
         let mut nodes = vec![self.headline(), self.recorded()];
+        nodes.extend(self.not_seen());
         nodes.push(self.lines(&all));
         nodes.extend(self.not_shipped());
         nodes.extend(self.evidence_of(&all, &namer));
@@ -120,6 +121,12 @@ impl<'a> Story<'a> {
             (n, _) => (format!("{n} cases found that a layout helps."), Tone::Bad),
         };
         Node::Text(vec![Span { text, tone }])
+    }
+
+    /// The headline of a hunt that saw nothing, for other programs.
+    fn not_seen(&self) -> Option<Node> {
+        let why = class::blind(self.evidence).filter(|_| !self.finding())?;
+        Some(Node::Facts(vec![Fact { key: "not_seen".into(), label: String::new(), cell: Cell::text(why) }]))
     }
 
     /// What the verdict rests on; whoever reads that nothing was found asks what was looked at.
