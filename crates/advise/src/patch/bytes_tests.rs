@@ -17,9 +17,9 @@ fn fine(code: &str) {
 
 #[test]
 fn a_function_of_its_own_called_like_one_of_the_system() {
-    fine(
-        "static void write(int n, struct s *p, long z) { p->a += n; } void f(struct s *p) { write(1, p, sizeof *p); }",
-    );
+    let own = "static void write(int n, struct s *p, long z) { p->a += n + z; }\n";
+    fine(&format!("{own}void f(struct s *p) {{ write(1, p, 2); }}"));
+    refused(&format!("{own}void f(struct s *p) {{ write(1, p, sizeof *p); }}"), "is given its bytes");
 }
 
 #[test]
