@@ -366,9 +366,9 @@ fn kind(e: &Evidence, object: u32) -> Option<(Kind, u64)> {
     Some(((o.alloc_code?, o.ty, o.size), o.base))
 }
 
-/// A latent case that the allocator decides anew in every run, or the system, or the linker in every build: this one was lucky, the
-/// next one need not be, and the program's own build is another one than the recorder's. Over all phases it must cost
-/// as much as a case that was seen: what one phase of many costs is not what a run costs.
+/// A latent case that the allocator decides anew in every run, or the system, or the linker in every build: this one
+/// was lucky, the next one need not be, and the program's own build is another one than the recorder's. Over all
+/// phases it must cost as much as a case that was seen: what one phase of many costs is not what a run costs.
 pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
     let (object, kind) = match by {
         HiddenBy::Phase { object, .. } => (*object, ObjectKind::Heap),

@@ -284,8 +284,8 @@ pub enum HiddenBy {
         /// E of their worst line by how far they are moved, bytes; first where they lie.
         phases: Vec<(u64, f64)>,
     },
-    /// Variables of one thread's functions in neighbouring lines: the system puts the first stack elsewhere in every run,
-    /// and they with it.
+    /// Variables of functions in neighbouring lines of the first thread's stack: the system puts it elsewhere in every
+    /// run, and they with it.
     Stack {
         /// Object id of one of them.
         object: u32,

@@ -1,6 +1,6 @@
-//! Variables that lie on two lines by luck, and move all together. The linker puts globals somewhere: the recorded build
-//! is another one than the program's own, what lies before them has other sizes. The system puts a process's first stack
-//! somewhere, in every run anew.
+//! Variables that lie on two lines by luck, and move all together. The linker puts globals somewhere: the recorded
+//! build is another one than the program's own, what lies before them has other sizes. The system puts a process's
+//! first stack somewhere, in every run anew.
 
 use crate::analysis::{Contention, HiddenBy, IsCase, LATENT_E_MIN, Latent, LineContention, Roles, evaluate};
 use crate::lines::{self, LinePieces};
@@ -16,8 +16,8 @@ enum Mover {
 }
 
 impl Mover {
-    /// Steps, bytes. Globals: below 4 there is no type that anybody shares. The first stack: what Linux leaves of a random
-    /// address (`arch_align_stack`), which is also what functions rely on.
+    /// Steps, bytes. Globals: below 4 there is no type that anybody shares. The first stack: what Linux leaves of a
+    /// random address (`arch_align_stack`), which is also what functions rely on.
     fn step(self) -> u64 {
         match self {
             Mover::Linker => 4,

@@ -193,7 +193,8 @@ fn last_bound(table: &TypeTable, ty: TypeId) -> Option<Option<u64>> {
     }
 }
 
-/// What the source asks a type to be aligned to (`alignas`), for itself or for what lies in it, bytes; 1 if it does not.
+/// What the source asks a type to be aligned to (`alignas`), for itself or for what lies in it, bytes; 1 if it does
+/// not.
 pub(crate) fn declared_align(table: &TypeTable, ty: TypeId) -> u64 {
     declared_at(table, ty, 0)
 }

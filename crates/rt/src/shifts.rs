@@ -64,8 +64,8 @@ impl Windows {
     }
 
     /// Threads that share a processor, or do not run at the same time for other reasons, come in turn if each comes
-    /// after the other one, or twice at most, for its neighbours in the line: who fights for a line comes again and again
-    /// before the scheduler lets the next one.
+    /// after the other one, or twice at most, for its neighbours in the line: who fights for a line comes again and
+    /// again before the scheduler lets the next one.
     fn alternate(&self) -> bool {
         self.in_turn >= WINDOWS_MIN.max(self.again)
     }

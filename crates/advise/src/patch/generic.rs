@@ -373,7 +373,9 @@ mod tests {
         let bytes = "template <class T> int h(T &o) { return reinterpret_cast<unsigned char *>(&o)[0]; }\n";
         for cast in ["(const unsigned char *)&o", "(const unsigned char *)std::addressof(o)"] {
             let text = format!(
-                "struct s {{ int a; int b; }};\ntemplate <class T> int h(const T &o, int i) {{ return ({cast})[i]; }}\nint f(s *x) {{ return h(*x, 4); }}\n"
+                "struct s {{ int a; int b; }};\n\
+                 template <class T> int h(const T &o, int i) {{ return ({cast})[i]; }}\n\
+                 int f(s *x) {{ return h(*x, 4); }}\n"
             );
             assert!(check("s", None, Ask::LAYOUT, &[("x.cc", &text)]).is_err(), "{cast}");
         }
