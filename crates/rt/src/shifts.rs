@@ -14,6 +14,9 @@ const WINDOWS_OWN_MIN: u64 = 4;
 /// Of so many windows at most one has company. Threads that take turns never meet, but for what is seen too late.
 const WINDOWS_PER_MEETING: u64 = 32;
 
+/// Fewer turns may be threads that happened to run one after the other.
+const TURNS_MIN: u64 = 8;
+
 /// Fewer meetings of a thread may be that.
 const MEETINGS_MIN: u64 = 4;
 
@@ -38,6 +41,8 @@ struct Windows {
     /// Visits of which nothing else is known than that somebody had been there before, and of which nothing is.
     in_turn: u64,
     again: u64,
+    /// How often one came after another one.
+    turns: u64,
     /// Some thread met others: one that comes seldom does so whenever it comes, and the others hardly ever.
     someone_meets: bool,
 }
@@ -47,7 +52,7 @@ impl Windows {
         let [alone, met, paused, in_turn, again] =
             [c.alone, c.met, c.paused, c.in_turn, c.again].map(u64::from);
         let someone_meets = met >= MEETINGS_MIN && met * WINDOWS_PER_MEETING > alone + met;
-        Windows { all: alone + met, met, paused, in_turn, again, someone_meets }
+        Windows { all: alone + met, met, paused, in_turn, again, turns: c.turns.into(), someone_meets }
     }
 
     fn add(&mut self, other: Windows) {
@@ -56,11 +61,12 @@ impl Windows {
         self.paused += other.paused;
         self.in_turn += other.in_turn;
         self.again += other.again;
+        self.turns += other.turns;
         self.someone_meets |= other.someone_meets;
     }
 
     fn are_known(&self) -> bool {
-        self.all >= WINDOWS_MIN.max(self.paused) || self.alternate()
+        self.turns >= TURNS_MIN && (self.all >= WINDOWS_MIN.max(self.paused) || self.alternate())
     }
 
     /// Threads that share a processor, or do not run at the same time for other reasons, come in turn if each comes
@@ -135,7 +141,7 @@ mod tests {
 
     fn seen(alone: u16, met: u16, paused: u16) -> Company {
         // SAFETY: plain numbers, for which zeros are values.
-        Company { alone, met, paused, ..unsafe { std::mem::zeroed() } }
+        Company { alone, met, paused, turns: 40, ..unsafe { std::mem::zeroed() } }
     }
 
     fn turns(of_line: &[Company], beside: &[Company], kind: Option<Kind>) -> bool {
@@ -169,6 +175,14 @@ mod tests {
     }
 
     #[test]
+    fn who_came_once_after_another_one_takes_no_turns() {
+        let once = || Company { turns: 1, ..seen(400, 0, 0) };
+        assert!(!turns(&[once(), once()], &[], None));
+        let many: Vec<Company> = (0..20).map(|_| once()).collect();
+        assert!(turns(&[once()], &many, Some(Kind::Site(1))), "one of many nodes");
+    }
+
+    #[test]
     fn who_comes_seldom_and_meets_others_then_takes_no_turn() {
         assert!(!turns(&[seen(4000, 40, 0), seen(1, 40, 0)], &[], None));
     }
@@ -187,7 +201,7 @@ mod tests {
     #[test]
     fn each_visit_is_a_section() {
         let run = AccessRun { vt0: 0, vt1: 9, reads: [50; 8], writes: [0; 8], rmws: [0; 8] };
-        let company = Some(Company { turns: 40, ..seen(20, 0, 0) });
+        let company = Some(seen(20, 0, 0));
         let first =
             Use { thread: 0, rmask: 0, wmask: 0, runs: vec![run.clone()], touches: vec![], company: None };
         let then = Use { thread: 1, runs: vec![run.clone()], touches: vec![], company, ..first };
