@@ -11,8 +11,9 @@ static void *work(void *arg)
 	long sum = (long)arg;
 	for (int i = 0; i < 3000; i++) {
 		ADD(&session.references, 1);
-		for (int k = 0; k < 30; k++)
-			sum += session.mode + session.level;
+		for (int k = 0; k < 60; k++)
+			sum += session.mode;
+		sum += session.level;
 		ADD(&session.references, -1);
 	}
 	return (void *)sum;
