@@ -23,30 +23,28 @@ fn objects_that_are_handed_on_are_no_fight() {
     }
 }
 
-/// Short visits, each between two locks: a hand-off is a transfer, and there are two of them for each round.
-#[test]
-fn objects_that_are_handed_on_soon_are_no_fight() {
+/// Short visits of `handed MODE`, each between two locks: most of five shares are so, with a CPU each and on one.
+fn mostly(mode: &str, is: impl Fn(f64) -> bool) {
     let Some(lab) = Lab::new() else { return };
     let exe = lab.build("handed", &[]);
     for one_cpu in [false, true] {
         let how = How { one_cpu, ..How::default() };
-        let soon = || share_of(STORES, &lab, &exe, &["queue", "40", "8000"], how);
-        let shares: Vec<f64> = (0..5).map(|_| soon()).collect();
-        assert!(shares.iter().filter(|s| **s < 0.06).count() >= 3, "one CPU {one_cpu}: {shares:?}");
+        let shares: Vec<f64> =
+            (0..5).map(|_| share_of(STORES, &lab, &exe, &[mode, "40", "8000"], how)).collect();
+        assert!(shares.iter().filter(|s| is(**s)).count() >= 3, "one CPU {one_cpu}: {shares:?}");
     }
+}
+
+/// A hand-off is a transfer, and there are two of them for each round.
+#[test]
+fn objects_that_are_handed_on_soon_are_no_fight() {
+    mostly("queue", |share| share < 0.06);
 }
 
 /// Who hands objects on does not hand on what else it has.
 #[test]
 fn what_lies_beside_a_queue_is_not_handed_on() {
-    let Some(lab) = Lab::new() else { return };
-    let exe = lab.build("handed", &[]);
-    for one_cpu in [false, true] {
-        let how = How { one_cpu, ..How::default() };
-        let beside = || share_of(STORES, &lab, &exe, &["beside", "40", "8000"], how);
-        let shares: Vec<f64> = (0..5).map(|_| beside()).collect();
-        assert!(shares.iter().filter(|s| **s > 0.5).count() >= 3, "one CPU {one_cpu}: {shares:?}");
-    }
+    mostly("beside", |share| share > 0.5);
 }
 
 /// Objects that two threads have at once, and one that a thread comes to seldom.
