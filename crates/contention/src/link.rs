@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use tussle_evidence::{Access, Evidence, Object, ObjectKind};
 
 /// Who moves them.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Mover {
     Linker,
     System,
@@ -72,10 +72,7 @@ fn moved_by(
     }
     let walk = |by: u64| {
         let each = |l: LinePieces| Some((window::quick_e(&l.pieces, seen.window_vt), l));
-        let base = |_, o: &Object| match mover {
-            Mover::Linker => moved(o, by),
-            Mover::System => Some(o.base.saturating_add(by)),
-        };
+        let base = |_, o: &Object| moved(o, by);
         (by, lines::map_fights(e, rows.iter().copied(), (line, LATENT_E_MIN), &base, &each).found)
     };
     let moves: Vec<(u64, Vec<(f64, LinePieces)>)> =
@@ -107,8 +104,7 @@ fn moved_by(
             lines.iter().filter(|(_, l)| own(l)).map(|(e, _)| *e).fold(0.0, f64::max)
         };
         // Where a variable's own alignment does not let it go, nobody moves.
-        let aligns = all.iter().filter_map(|o| e.objects.get(*o as usize)).map(|o| o.align);
-        let align = if mover == Mover::Linker { aligns.max().unwrap_or(1) } else { 1 };
+        let align = all.iter().filter_map(|o| e.objects.get(*o as usize)).map(|o| o.align).max().unwrap_or(1);
         let allowed = moves.iter().filter(|(by, _)| by % align.max(1) == 0);
         let phases = allowed.map(|(by, lines)| (*by, most(lines))).collect();
         let hidden_by = match mover {

@@ -202,10 +202,9 @@ mod tests {
     fn each_visit_is_a_section() {
         let run = AccessRun { vt0: 0, vt1: 9, reads: [50; 8], writes: [0; 8], rmws: [0; 8] };
         let company = Some(seen(20, 0, 0));
-        let first =
-            Use { thread: 0, rmask: 0, wmask: 0, runs: vec![run.clone()], touches: vec![], company: None };
-        let then = Use { thread: 1, runs: vec![run.clone()], touches: vec![], company, ..first };
-        let never = Use { thread: 2, runs: vec![run], touches: vec![], company: None, ..first };
+        let first = Use { runs: vec![run.clone()], ..Use::none() };
+        let then = Use { thread: 1, runs: vec![run.clone()], company, ..Use::none() };
+        let never = Use { thread: 2, runs: vec![run], ..Use::none() };
         let shares = Shifts::of(LINE, &[first, then, never], |u| u.thread as u32);
         let sections: Vec<_> =
             shares.iter().map(|s| s.map(|s| (s.lock, s.share, s.sections, s.storing))).collect();

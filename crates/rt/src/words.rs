@@ -246,14 +246,13 @@ fn seen(touches: &[u64], word: u64) -> [Seen; 3] {
     for &t in of_word() {
         let (key, samples) = ((t & slot::KEY) >> 24, t >> 40);
         let Some(of_kind) = seen.get_mut((key >> 6) as usize) else { continue };
-        let bytes = bytes(key);
-        of_kind.add(bytes, samples.div_ceil(u64::from(((t >> 32) as u8).count_ones())).max(1));
+        let own = bytes(key);
+        of_kind.add(own, samples.div_ceil(u64::from(((t >> 32) as u8).count_ones())).max(1));
         // Where the same place in code touches others, too, up to there.
-        let same = of_word()
-            .filter(|o| code(**o) == code(t))
-            .fold(0, |all, o| all | self::bytes((o & slot::KEY) >> 24));
+        let same =
+            of_word().filter(|o| code(**o) == code(t)).fold(0, |all, o| all | bytes((o & slot::KEY) >> 24));
         let (first, end) = (same.trailing_zeros(), 8 - same.leading_zeros());
-        of_kind.array |= (first + 1..end).filter(|b| bytes >> b == 0).map(bit).fold(0, |all, b| all | b);
+        of_kind.array |= (first + 1..end).filter(|b| own >> b == 0).map(bit).fold(0, |all, b| all | b);
     }
     seen
 }
@@ -282,8 +281,7 @@ mod tests {
 
     /// Ranges of the first word of a line, and which share of its stores each has.
     fn stored(wmask: u64, touches: &[u64]) -> Vec<(Span, f64)> {
-        let u = Use { thread: 0, rmask: 0, wmask, runs: vec![], touches: touches.to_vec(), company: None };
-        let words = Words::new(&u);
+        let words = Words::new(&Use { wmask, touches: touches.to_vec(), ..Use::none() });
         let parts =
             words.ranges.iter().filter(|r| r.0.0 < 8).map(|(span, parts)| (*span, parts[WRITES].share()));
         parts.filter(|part| part.1 > 0.0).collect()
