@@ -23,7 +23,7 @@ pub(crate) use copying::writable_copy;
 pub use failure::BuildError;
 pub use scratch::{BUILD_FOLDER, Scratch, ScratchError};
 pub use stamp::Stamp;
-pub use system::{System, host_triple};
+pub use system::{Package, System, host_triple};
 pub use targets::Programs;
 pub use untouched::{Change, Untouched};
 pub use workshop::{Workshop, WorkshopError};
@@ -65,10 +65,11 @@ impl Project {
 
     /// A package of a cargo workspace is built where its workspace is, which holds its lock file and what it inherits.
     fn in_workspace(mut self) -> Project {
-        let above = (self.system == System::Cargo).then(|| workspace::root_above(&self.dir)).flatten();
+        let System::Cargo(package) = self.system else { return self };
+        let above = workspace::root_above(&self.dir);
         let member = above.as_ref().and_then(|root| Some(self.dir.strip_prefix(root).ok()?.to_path_buf()));
         if let Some((root, member)) = above.zip(member) {
-            (self.dir, self.system) = (root, System::Member(member));
+            (self.dir, self.system) = (root, System::Member(member, package));
         }
         self
     }
@@ -87,8 +88,8 @@ impl Project {
     /// Why a command of ours left no executable.
     fn lacking_features(&self, command: String) -> BuildError {
         let (package, manifest, which) = match &self.system {
-            System::Cargo => (self.dir.clone(), String::new(), String::new()),
-            System::Member(at) => {
+            System::Cargo(_) => (self.dir.clone(), String::new(), String::new()),
+            System::Member(at, _) => {
                 let manifest = tussle_render::shell::word(&at.join("Cargo.toml").to_string_lossy());
                 let which = format!("hunt {} and ", self.dir.display());
                 (self.dir.join(at), format!(" --manifest-path {manifest}"), which)

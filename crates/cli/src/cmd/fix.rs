@@ -105,7 +105,7 @@ fn folder(args: &Args, global: &Global) -> (PathBuf, Build) {
     }
     let real = args.dir.canonicalize().ok();
     let project = real.and_then(|d| Project::find(&d, None).ok());
-    match project.filter(|p| matches!(p.system, System::Member(_))) {
+    match project.filter(|p| matches!(p.system, System::Member(..))) {
         Some(p) => {
             global.remark(format_args!(
                 "{} belongs to the workspace {}",

@@ -277,7 +277,7 @@ impl Builder<'_> {
 
     /// The command is tussle's own.
     fn is_ours(&self) -> bool {
-        matches!(self.request.build, Build::System(System::Cargo | System::Member(_)))
+        matches!(self.request.build, Build::System(System::Cargo(_) | System::Member(..)))
     }
 
     /// Runs the command, and reads the struct out of what is new.

@@ -1,6 +1,7 @@
 //! Which build system a folder has, and the command that builds a copy of it.
 
 use super::scratch::BUILD_FOLDER;
+use super::workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,9 +12,9 @@ pub enum System {
     /// A shell command from the command line.
     Shell(String),
     /// Cargo, release profile, for the host given with `--target`: build scripts stay as they are.
-    Cargo,
+    Cargo(Package),
     /// One package of a cargo workspace. Its path relative to the workspace.
-    Member(PathBuf),
+    Member(PathBuf, Package),
     /// Meson, outside of the sources.
     Meson,
     /// CMake, outside of the sources.
@@ -33,6 +34,16 @@ pub enum System {
     Single(PathBuf),
 }
 
+/// What of a cargo package is a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Package {
+    /// Its programs.
+    #[default]
+    Programs,
+    /// Its examples: it is a library.
+    Examples,
+}
+
 /// Standard of optimisation for what is compiled by a command of ours.
 const PLAIN_FLAGS: &str = "-O2 -g -pthread";
 
@@ -50,7 +61,7 @@ impl System {
         let has = |name: &str| dir.join(name).is_file();
         let mut out = Vec::new();
         let mut add = |there: bool, system: System| out.extend(there.then_some(system));
-        add(has("Cargo.toml"), System::Cargo);
+        add(has("Cargo.toml"), System::Cargo(workspace::programs(dir)));
         add(has("meson.build"), System::Meson);
         add(has("CMakeLists.txt"), System::CMake);
         let configure_in = has("configure.ac") || has("configure.in");
@@ -77,9 +88,10 @@ impl System {
         let b = BUILD_FOLDER;
         match self {
             System::Shell(c) => c.clone(),
-            System::Cargo => cargo(),
-            System::Member(at) => {
-                format!("{} --manifest-path {}", cargo(), quoted(&at.join("Cargo.toml").to_string_lossy()))
+            System::Cargo(package) => cargo(*package),
+            System::Member(at, package) => {
+                let manifest = at.join("Cargo.toml");
+                format!("{} --manifest-path {}", cargo(*package), quoted(&manifest.to_string_lossy()))
             }
             System::Meson => {
                 format!("meson setup --buildtype=debugoptimized {b} . && meson compile -C {b}")
@@ -120,10 +132,15 @@ impl System {
         }
     }
 
+    /// Its programs are the examples of a library.
+    pub(super) fn of_examples(&self) -> bool {
+        matches!(self, System::Cargo(Package::Examples) | System::Member(_, Package::Examples))
+    }
+
     /// The program is Rust's.
     pub fn is_rust(&self) -> bool {
         match self {
-            System::Cargo | System::Member(_) => true,
+            System::Cargo(_) | System::Member(..) => true,
             System::Single(file) => language(file) == Some(Language::Rust),
             _ => false,
         }
@@ -134,7 +151,7 @@ impl std::fmt::Display for System {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             System::Shell(_) => "--build",
-            System::Cargo | System::Member(_) => "cargo",
+            System::Cargo(_) | System::Member(..) => "cargo",
             System::Meson => "meson",
             System::CMake => "cmake",
             System::Autotools { .. } => "configure",
@@ -166,8 +183,9 @@ fn language(file: &Path) -> Option<Language> {
     }
 }
 
-fn cargo() -> String {
-    format!("cargo build --release --target {} --target-dir {BUILD_FOLDER}", host_triple())
+fn cargo(package: Package) -> String {
+    let of_library = if package == Package::Examples { " --examples" } else { "" };
+    format!("cargo build --release{of_library} --target {} --target-dir {BUILD_FOLDER}", host_triple())
 }
 
 fn single(file: &Path) -> String {
@@ -226,7 +244,9 @@ mod tests {
     fn check(files: &[(&str, &str)], expect: &[System]) {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            fs::write(dir.path().join(name), text).unwrap();
+            let file = dir.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
         }
         assert_eq!(System::all_of(dir.path()), expect, "{files:?}");
     }
@@ -241,7 +261,15 @@ mod tests {
             &[System::CMake],
         );
         check(&[("Makefile", "all:\n"), ("CMakeLists.txt", "")], &[System::CMake, System::Make]);
-        check(&[("Cargo.toml", ""), ("Makefile", "all:\n")], &[System::Cargo, System::Make]);
+        check(
+            &[("Cargo.toml", ""), ("Makefile", "all:\n")],
+            &[System::Cargo(Package::Programs), System::Make],
+        );
+        let library =
+            [("Cargo.toml", "[package]\nname = \"a\"\n"), ("src/lib.rs", ""), ("examples/b.rs", "")];
+        check(&library, &[System::Cargo(Package::Examples)]);
+        check(&[&library[..], &[("src/main.rs", "")]].concat(), &[System::Cargo(Package::Programs)]);
+        check(&library[..2], &[System::Cargo(Package::Programs)]);
         check(&[("meson.build", "")], &[System::Meson]);
         check(&[("configure.ac", ""), ("Makefile.am", "")], &[configure(true)]);
         check(&[("configure", ""), ("configure.ac", "")], &[configure(false)]);

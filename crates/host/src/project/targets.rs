@@ -62,7 +62,8 @@ impl Programs {
         let mut out = Programs::default();
         for path in own_files(&found) {
             let relative = path.strip_prefix(copy).unwrap_or(path).to_path_buf();
-            let aside = tests.contains(path) || helpers.contains(path) || is_aside(&relative);
+            let example = system.of_examples() && is_example(&relative);
+            let aside = tests.contains(path) || helpers.contains(path) || is_aside(&relative) && !example;
             let one = only.as_deref() == Some(path);
             if aside && !one { &mut out.others } else { &mut out.candidates }.push(relative);
         }
@@ -79,8 +80,8 @@ impl Programs {
     /// Of several programs of a package `default-run` is the one that `cargo run` means.
     fn as_cargo_runs(&mut self, system: &System, copy: &Path) {
         let package = match system {
-            System::Cargo => copy.to_path_buf(),
-            System::Member(at) => copy.join(at),
+            System::Cargo(_) => copy.to_path_buf(),
+            System::Member(at, _) => copy.join(at),
             _ => return,
         };
         let Some(name) = super::workspace::default_run(&package) else { return };
@@ -187,6 +188,11 @@ fn own_files(found: &[PathBuf]) -> Vec<&PathBuf> {
     out
 }
 
+/// An example that cargo has built.
+fn is_example(relative: &Path) -> bool {
+    relative.parent().is_some_and(|p| p.ends_with("examples"))
+}
+
 /// What a build tries while it configures itself, its helpers and its tests, by their names.
 fn is_aside(relative: &Path) -> bool {
     let inside =
@@ -256,6 +262,7 @@ mod tests {
         for p in ["CMakeFiles/3.25/CompilerIdC/a.out", "conftest", "tests/t", "src/queue_test", "test_it"] {
             assert!(aside(p), "{p}");
         }
+        assert!(aside("release/examples/busy") && is_example(Path::new("release/examples/busy")));
         for p in ["x86_64-unknown-linux-gnu/release/deps/p-1", "release/build/p-1/build-script-build"] {
             assert!(aside(p), "{p}");
         }
@@ -380,7 +387,7 @@ mod tests {
         let all =
             || Programs { candidates: vec!["release/admin".into(), "release/serve".into()], others: vec![] };
         let mut of_cargo = all();
-        of_cargo.as_cargo_runs(&System::Cargo, dir.path());
+        of_cargo.as_cargo_runs(&System::Cargo(Default::default()), dir.path());
         assert_eq!(of_cargo.candidates, [Path::new("release/serve")]);
         assert_eq!(of_cargo.others, [Path::new("release/admin")]);
         let mut of_make = all();

@@ -208,7 +208,7 @@ impl Workshop {
         let expected: Vec<PathBuf> = compiled.iter().filter(|p| reached.contains(*p)).cloned().collect();
         drop(compiled);
         let known = others.is_empty() || !expected.is_empty();
-        let cargo = matches!(system, System::Cargo | System::Member(_));
+        let cargo = matches!(system, System::Cargo(_) | System::Member(..));
         if !known || (!rust.is_empty() && !cargo && !matches!(system, System::Single(_))) {
             return Ok(false);
         }

@@ -1,5 +1,6 @@
 //! The workspace of a cargo package: its manifest, lock file and other members lie above the package.
 
+use super::system::Package;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,22 @@ pub(super) fn required_features(dir: &Path) -> Option<(String, String)> {
         let features: Vec<&str> = features.iter().filter_map(toml::Value::as_str).collect();
         (!features.is_empty()).then(|| (name, features.join(",")))
     })
+}
+
+/// What of the package in `dir` is a program: the examples, if it is a library that has some.
+pub(super) fn programs(dir: &Path) -> Package {
+    let table: toml::Table = manifest(dir).and_then(|m| m.parse().ok()).unwrap_or_default();
+    let named = |key: &str| table.get(key).and_then(toml::Value::as_array).is_some_and(|a| !a.is_empty());
+    let holds = |folder: &str, file: &str| {
+        let entries = fs::read_dir(dir.join(folder)).into_iter().flatten().flatten();
+        entries.map(|e| e.path()).any(|p| p.extension().is_some_and(|e| e == "rs") || p.join(file).is_file())
+    };
+    let has_program = named("bin") || dir.join("src/main.rs").is_file() || holds("src/bin", "main.rs");
+    match table.contains_key("package") && !has_program && (named("example") || holds("examples", "main.rs"))
+    {
+        true => Package::Examples,
+        false => Package::Programs,
+    }
 }
 
 fn manifest(dir: &Path) -> Option<String> {

@@ -18,6 +18,7 @@ use tussle_host::bench::{self, Command, Plan, Until};
 use tussle_host::evidence_file;
 use tussle_host::fix::{self, Patched};
 use tussle_host::images::HostImages;
+use tussle_host::project::wrapper::CARGO;
 use tussle_host::project::{
     self, BuildError, Programs, Project, Scratch, System, Untouched, Workshop, Wrapper,
 };
@@ -129,12 +130,13 @@ impl<'a> Hunt<'a> {
         let wrapper = Wrapper::new(&exe)?;
         let run = args.run.as_ref().or(file.run.as_ref().filter(|_| args.command.is_empty()));
         let asked = run.map_or_else(|| Ok(args.command.clone()), |line| words(line))?;
+        not_cargo(&asked)?;
         if !project.others.is_empty() {
             let others: Vec<String> = project.others.iter().map(System::to_string).collect();
             let system = &project.system;
             global.remark(format!("built by {system}; --build chooses another way ({})", others.join(", ")));
         }
-        if let System::Member(at) = &project.system {
+        if let System::Member(at, _) = &project.system {
             let root = project.dir.display();
             global.remark(format!(
                 "{} is built in its workspace {root}, which a patch is for: `patch -p1` there",
@@ -556,4 +558,22 @@ fn words(line: &str) -> anyhow::Result<Vec<OsString>> {
         bail!("--run is empty");
     }
     Ok(words.into_iter().map(Into::into).collect())
+}
+
+/// What was built with the recorder inside is run, and cargo would build it again without.
+fn not_cargo(asked: &[OsString]) -> anyhow::Result<()> {
+    if asked.first().is_none_or(|program| program != CARGO) {
+        return Ok(());
+    }
+    let words: Vec<_> = asked.iter().map(|w| w.to_string_lossy()).collect();
+    let named = words.windows(2).find(|w| ["--example", "--bin"].contains(&&*w[0]));
+    let own = words.iter().skip_while(|w| *w != "--").skip(1);
+    let program = named.map_or("PROGRAM".into(), |w| w[1].clone());
+    let line: Vec<_> = std::iter::once(&program).chain(own).map(|w| shell::word(w)).collect();
+    bail!(
+        "{} would build the program again, without the recorder: name the program alone (--run {}); `tussle cargo \
+         run` records what cargo runs, without a hunt, and tests and benches, too",
+        words.iter().take(2).cloned().collect::<Vec<_>>().join(" "),
+        shell::quoted(&line.join(" ")),
+    )
 }
