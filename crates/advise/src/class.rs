@@ -80,9 +80,7 @@ impl Class {
         }
     }
 
-    /// The class of a fight in which threads mostly take turns, if they do ([`LineE::by_turns`]).
-    ///
-    /// [`LineE::by_turns`]: tussle_contention::window::LineE::by_turns
+    /// The class of a fight in which threads mostly take turns, if they do ([`LineContention::by_turns`]).
     pub(crate) fn of_turns(self, by_turns: bool) -> Class {
         if by_turns && self == Class::LayoutHelps { Class::Undecided } else { self }
     }
@@ -116,7 +114,7 @@ impl Class {
             Class::LayoutHelps => "move the fields apart: `tussle advise` says how",
             Class::Undecided => {
                 "a layout would remove a part that is within the error of these numbers: a small one, or what happens \
-                 in a few stretches where threads take turns otherwise"
+                 where threads take turns, mostly"
             }
             Class::SameBytes => {
                 "fewer stores help, no move does: a copy per thread that is summed when read, shards, batches, a test \
@@ -198,17 +196,18 @@ impl Judged<'_> {
     }
 
     /// The innermost struct with a name that holds both fields that the case is called after: whose members can part.
-    /// Where elements fight that are a library's struct, the program's own one in them: aligned, it parts them.
+    /// Where elements or neighbours fight that are a library's struct, the program's own one in them: aligned, it parts
+    /// them.
     pub fn inner_struct(&self, e: &Evidence) -> Option<String> {
         let pair = self.group.worst_pair()?;
         let (a, b) = (&self.group.fields[pair.0], &self.group.fields[pair.1]);
         let ty = e.objects.get(a.object as usize)?.ty?;
-        if self.group.across(pair)
+        let of_one = a.object == b.object;
+        if (self.group.across(pair) || !of_one)
             && let Some(own) = own_in_library_s(&e.types, ty)
         {
             return source_name(&e.types, own);
         }
-        let of_one = a.object == b.object;
         of_one.then(|| holder_of(&e.types, ty, a.offset, b.offset))?
     }
 }
@@ -278,7 +277,7 @@ pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judge
 
 /// Whether a layout helps one line, taken by itself.
 pub fn helps_line(line: &LineContention) -> bool {
-    Class::of(&line.cost).of_turns(line.e.by_turns()) == Class::LayoutHelps
+    Class::of(&line.cost).of_turns(line.by_turns()) == Class::LayoutHelps
 }
 
 /// Cases that the addresses of this run or the lines of this machine hid. What objects like it showed at that very

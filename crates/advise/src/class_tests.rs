@@ -47,6 +47,32 @@ fn a_fight_spread_over_many_nodes_is_one_case() {
     assert_eq!(judged[0].group.title(), "struct node.in \u{27f7} struct node.out");
 }
 
+/// What threads hand to each other costs a transfer each time, whatever lies where. Under a lock beside the fields it
+/// is a fight, as the lock's waiters come at any time.
+#[test]
+fn what_threads_were_seen_to_take_turns_at_is_no_fight() {
+    let class = |lock: Option<u64>| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let start = s.code("worker", "w.c", 3, &[]);
+        let long = s.long();
+        let job = s.structure("job", 64, &[("made", long, 8), ("used", long, 16)]);
+        let o = s.heap(0x1000, 64, Some(job), 1, 64, None);
+        for field in [8, 16] {
+            let worker = s.worker(main, start);
+            s.access(o, field, 8, worker, (0, 50_000), [0, 100_000, 0]);
+        }
+        for a in &mut s.tables().accesses {
+            a.held = lock.map(|offset| (o, offset, 10_000, 10_000));
+        }
+        let e = s.evidence();
+        judge(&e, &Namer::new(&e), &contention(&e, &Question::observed()))[0].class
+    };
+    assert_eq!(class(None), Class::LayoutHelps);
+    assert_eq!(class(Some(0)), Class::LayoutHelps, "a lock");
+    assert_eq!(class(Some(tussle_evidence::TURN_BYTE)), Class::Undecided);
+}
+
 /// Readers count in one word of a rwlock and look at another: both are the C library's. Two locks on one line part.
 #[test]
 fn the_insides_of_a_lock_are_nobodys_to_move() {

@@ -80,9 +80,14 @@ pub struct LineContention {
     pub cost: LineCost,
     /// All accesses of the line.
     pub accesses: f64,
+    /// Threads took turns at it: these are hand-offs.
+    pub in_turn: bool,
     /// The split of the question.
     pub split: Split,
 }
+
+/// Share of a line's accesses in turns from which on it counts as [`LineContention::in_turn`].
+const IN_TURN_MIN: f64 = 0.95;
 
 /// A byte range on a line, and who used it.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,6 +126,11 @@ impl Counts {
 }
 
 impl LineContention {
+    /// Threads take turns at it, as was seen there or as the time of their accesses shows ([`LineE::by_turns`]).
+    pub fn by_turns(&self) -> bool {
+        self.in_turn || self.e.by_turns()
+    }
+
     /// E at the split of the question.
     pub fn ranked_e(&self) -> f64 {
         match self.split {
@@ -196,6 +206,10 @@ pub(crate) fn evaluate(
         return None;
     }
     let (parts, accesses) = parts(l);
+    let mut in_turn: HashMap<u64, f64> = HashMap::new();
+    for p in l.pieces.iter().filter(|p| p.under.turn) {
+        *in_turn.entry(p.under.lock).or_default() += p.accesses();
+    }
     Some(LineContention {
         process: l.process,
         address: l.address,
@@ -204,6 +218,7 @@ pub(crate) fn evaluate(
         e,
         cost: objective::line_cost_of(&line, &l.pieces, window_vt),
         accesses,
+        in_turn: in_turn.values().any(|n| *n >= IN_TURN_MIN * accesses),
         split: question.split,
     })
 }

@@ -30,10 +30,10 @@ pub struct Group<'a> {
     pub actor_e: BTreeMap<u32, f64>,
 }
 
-/// On each of these lines threads take turns ([`LineE::by_turns`]). Hand-offs of many lines together are no habit: a
-/// node that goes from thread to thread once is not taken by turns.
+/// On each of these lines threads take turns ([`LineContention::by_turns`]). Hand-offs of many lines together are no
+/// habit: a node that goes from thread to thread once is not taken by turns.
 pub fn by_turns(lines: &[&LineContention]) -> bool {
-    lines.iter().all(|l| l.e.by_turns())
+    lines.iter().all(|l| l.by_turns())
 }
 
 /// Stores to one field that take the line from users of another (or of the same).
@@ -305,7 +305,7 @@ impl Group<'_> {
         ids
     }
 
-    /// On each of its lines threads take turns ([`LineE::by_turns`]).
+    /// On each of its lines threads take turns ([`LineContention::by_turns`]).
     pub fn by_turns(&self) -> bool {
         by_turns(&self.lines)
     }

@@ -160,7 +160,7 @@ fn keys<'a>(
 }
 
 /// A row's part of one line. Its accesses are taken to be spread evenly over its bytes.
-fn cut(k: &Key, size: LineSize) -> (Range, Piece) {
+fn cut(e: &Evidence, k: &Key, size: LineSize) -> (Range, Piece) {
     let a = k.row;
     let end = k.at.saturating_add(u64::from(a.size));
     let from = k.at.max(k.line * size.bytes());
@@ -178,14 +178,14 @@ fn cut(k: &Key, size: LineSize) -> (Range, Piece) {
         reads: a.reads as f64 * share,
         writes: a.writes as f64 * share,
         rmws: a.rmws as f64 * share,
-        under: Under::of(a),
+        under: Under::of(e, a),
     };
     (range, piece)
 }
 
 /// Splits a line whose memory was reused into times with the same objects; usually there is one.
 fn epochs(e: &Evidence, line: &[Key], size: LineSize, sink: &mut dyn FnMut(LinePieces)) {
-    let cuts: Vec<(Range, Piece)> = line.iter().map(|k| cut(k, size)).collect();
+    let cuts: Vec<(Range, Piece)> = line.iter().map(|k| cut(e, k, size)).collect();
     let place = (line[0].process, line[0].line.saturating_mul(size.bytes()));
     let mut objects: Vec<u32> = cuts.iter().map(|c| c.0.object).collect();
     objects.dedup();

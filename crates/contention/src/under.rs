@@ -7,6 +7,8 @@
 
 use crate::window::{Piece, Rate, Sink, Spans};
 use std::collections::{BTreeMap, BTreeSet};
+use tussle_evidence::{Access, Evidence, TURN_BYTE};
+use tussle_model::LineSize;
 
 /// The lock under which accesses happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,17 +19,30 @@ pub struct Under {
     pub sections: f64,
     /// Those of them with a store to these bytes.
     pub storing: f64,
+    /// Threads take turns at the line: they were seen to, or a lock that lies elsewhere is held for long.
+    pub turn: bool,
 }
+
+/// Accesses of a line in one section from which on this is a visit. What holders of a lock do shortly is moved with
+/// the lock's own line, and more of it would be gained.
+const VISIT_MIN: f64 = 32.0;
 
 impl Under {
     /// No lock, or it is not known.
-    pub const NONE: Under = Under { lock: 0, sections: 0.0, storing: 0.0 };
+    pub const NONE: Under = Under { lock: 0, sections: 0.0, storing: 0.0, turn: false };
 
     /// Of a row of accesses.
-    pub fn of(a: &tussle_evidence::Access) -> Under {
+    pub fn of(e: &Evidence, a: &Access) -> Under {
         let Some((object, offset, sections, storing)) = a.held else { return Under::NONE };
         let lock = (u64::from(object) << 32 | (offset & 0xffff_ffff)).wrapping_add(1).max(1);
-        Under { lock, sections: sections as f64, storing: storing as f64 }
+        let address = |object: u32, offset: u64| {
+            e.objects.get(object as usize).map_or(0, |o| o.base).wrapping_add(offset)
+        };
+        let (lock_at, at) = (address(object, offset), address(a.object, a.offset));
+        let elsewhere = LineSize::L64.index(lock_at) != LineSize::L64.index(at);
+        let long = a.total() as f64 >= VISIT_MIN * sections as f64;
+        let turn = LineSize::L64.offset(lock_at) == TURN_BYTE || elsewhere && long;
+        Under { lock, sections: sections as f64, storing: storing as f64, turn }
     }
 
     /// The same for a part of the time.

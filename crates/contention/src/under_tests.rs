@@ -22,7 +22,7 @@ fn piece(actor: u32, first: u32, writes: f64) -> Piece {
 
 /// 40,000 stores in `sections` critical sections.
 fn held(actor: u32, first: u32, sections: f64) -> Piece {
-    Piece { under: Under { lock: 7, sections, storing: sections }, ..piece(actor, first, 4e4) }
+    Piece { under: Under { lock: 7, sections, storing: sections, turn: false }, ..piece(actor, first, 4e4) }
 }
 
 #[test]
@@ -54,7 +54,8 @@ fn who_polls_beside_a_lock_takes_the_line_from_its_holder() {
 
 #[test]
 fn different_locks_protect_nothing_from_each_other() {
-    let other = Piece { under: Under { lock: 8, sections: 10.0, storing: 10.0 }, ..piece(2, 8, 4e4) };
+    let other =
+        Piece { under: Under { lock: 8, sections: 10.0, storing: 10.0, turn: false }, ..piece(2, 8, 4e4) };
     let free = line_e(&[piece(1, 0, 4e4), piece(2, 8, 4e4)], WINDOW, &|a| a);
     assert_eq!(line_e(&[held(1, 0, 10.0), other], WINDOW, &|a| a).e, free.e);
 }

@@ -488,6 +488,10 @@ pub struct Code {
     pub chain: Vec<u32>,
 }
 
+/// Where threads were seen to take turns at a line of 64 bytes, and not why, this byte of the line stands for what
+/// orders them in [`Access::held`]: no lock of several bytes begins there.
+pub const TURN_BYTE: u64 = 1;
+
 /// Accesses of one actor to one byte range in one stretch of virtual time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Access {

@@ -13,7 +13,7 @@ use crate::standing::{self, By};
 use crate::sync::{self, Slot};
 use crate::thread::{ALIVE, Entered, now, round};
 use crate::wire::*;
-use crate::{lockfree, sys};
+use crate::{company, lockfree, order, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// What names a channel.
@@ -197,6 +197,14 @@ pub fn goes_on(entered: &Entered, key: u64) {
 #[inline(always)]
 pub unsafe fn may_send(t: *mut Live) -> bool {
     // SAFETY: the caller's promise.
+    order::watching() || unsafe { tells(t) }
+}
+
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+unsafe fn tells(t: *mut Live) -> bool {
+    // SAFETY: the caller's promise.
     unsafe { worked(t) || TOLD.load(Relaxed) != 0 || standing::is_any_at_channel() }
 }
 
@@ -210,11 +218,13 @@ unsafe fn worked(t: *mut Live) -> bool {
 
 /// Before something is sent. Who receives it goes on after the sender's work.
 pub fn sends(entered: &Entered, channel: Channel) {
+    let Some(key) = channel.key(true) else { return };
     // SAFETY: the thread's own state.
-    if unsafe { may_send(entered.live()) }
-        && let Some(key) = channel.key(true)
-    {
-        send(entered, key, key);
+    unsafe {
+        company::gives(entered.live(), key);
+        if tells(entered.live()) {
+            send(entered, key, key);
+        }
     }
 }
 
@@ -234,7 +244,7 @@ pub fn sends_message(entered: &Entered, id: i32, kind: i64) {
 /// Before a signal is sent.
 pub fn signals(entered: &Entered, to: To, signal: u32) {
     // SAFETY: the thread's own state.
-    if (1..=64).contains(&signal) && unsafe { may_send(entered.live()) } {
+    if (1..=64).contains(&signal) && unsafe { tells(entered.live()) } {
         let key = key_of(SIGNAL, to.number(), signal.into());
         let waiter = standing::waits_for(signal, &|info| to.means(info));
         send(entered, waiter.unwrap_or(key), key);
@@ -294,6 +304,10 @@ fn tell(entered: &Entered, key: u64) {
 /// Nothing has been told through any channel.
 #[inline(always)]
 pub fn is_quiet() -> bool {
+    is_untold() && !order::watching()
+}
+
+fn is_untold() -> bool {
     TOLD.load(Relaxed) == 0 && !processes::are_common()
 }
 
@@ -307,6 +321,11 @@ pub fn receives(entered: &Entered, channel: Channel) {
 }
 
 fn hear(entered: &Entered, key: u64) {
+    // SAFETY: the thread's own state.
+    unsafe { company::takes(entered.live(), key) };
+    if is_untold() {
+        return;
+    }
     let s = slot(entered, key);
     let first = Some(s.waited.swap(HEARD, AcqRel)).filter(|&vt| vt != HEARD).unwrap_or(0);
     AWAITED.add(key);

@@ -1,20 +1,26 @@
 //! Whether threads use a line at the same time. Objects go from thread to thread in more ways than the recorder
 //! understands (queues, pools, messages), and whoever has one has its bytes for himself.
 //!
-//! A thread counts the windows in which another user of the line ran: those in which that one touched the line, and
-//! those in which it did not. A window goes on until a counter of the line is full or the line leaves the table.
-//! Who did not run at the same time, on another processor, tells nothing: so threads that share one, or that came late,
-//! look no more like taking turns than others. What follows from the counts is decided when the recording is read
+//! A thread's visit of a line goes on until it gives anything away: it unlocks, sends, or stores in a way that orders
+//! what came before. Whatever it hands on it hands on there. It came behind another one's visit if that was over, and
+//! the thread has learned so since ([`order`]): then the two take turns, whoever ran when. Else, or when another visit
+//! ended meanwhile, they are there at the same time.
+//!
+//! Where threads order nothing that is seen, windows tell: a thread counts those in which another user of the line
+//! ran, and touched it or did not. A window goes on until a counter of the line is full or the visit ends. Who did not
+//! run at the same time, on another processor, tells nothing: so threads that share one, or that came late, look no
+//! more like taking turns than others. What follows from the counts is decided when the recording is read
 //! (`rt/src/shifts.rs`).
 
 use crate::arch::processor;
 use crate::arena::{at, reference};
 use crate::idle::in_line;
 use crate::mem;
+use crate::order::Came;
 use crate::runs::more;
-use crate::thread::now;
+use crate::thread::{Entered, now};
 use crate::wire::*;
-use crate::{processes, record, sampling, standing};
+use crate::{order, processes, record, sampling, standing};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 /// Visits of a line with fewer accesses are not worth a look.
@@ -24,12 +30,14 @@ pub(crate) const VISIT_MIN: u32 = 32;
 /// and fro meanwhile.
 const PAUSE: (u64, u64) = (2, 3);
 
-/// After so many windows one in [`SELDOM`] is looked at: what they say is known by then.
-const ENOUGH: u16 = 1024;
+/// After so many visits one in [`SELDOM`] is looked at: what they say is known by then. One in [`HARDLY`], if most of
+/// them were too short to say anything.
+const ENOUGH: u32 = 1024;
 const SELDOM: u32 = 8;
+const HARDLY: u32 = 64;
 
 /// Lines of which the latest user is known at the same time.
-const LINES: usize = 1 << 16;
+const LINES: usize = 1 << 15;
 /// Bits of a thread's index; with more threads some are taken for one.
 const INDEX_BITS: u32 = 22;
 const INDEX: u32 = (1 << INDEX_BITS) - 1;
@@ -59,8 +67,32 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
     unsafe {
         let w = watched(t, line);
         if (*w).line == line {
-            begins(t, (*w).company as *mut Company, line, true);
+            visits(t, *w);
         }
+    }
+}
+
+/// A visit of a watched line begins, or goes on.
+///
+/// # Safety
+/// As [`comes`].
+unsafe fn visits(t: *mut Live, w: Watched) {
+    // SAFETY: the caller's promise; the count of stays is below STAYS where one is added.
+    unsafe {
+        let (c, n) = (w.company as *mut Company, (*t).stays_count as usize);
+        let goes_on = (0..n).any(|k| (*t).stays[k].line == w.line);
+        (*c).visits = (*c).visits.saturating_add(!goes_on as u32);
+        if is_known(t, c) {
+            return;
+        }
+        begins(t, c, w.line);
+        if goes_on || n == STAYS {
+            return;
+        }
+        ((*c).latest, (*c).length) = (order::latest(w.line), 0);
+        (*c).came = order::comes(t, w.line, (*c).latest) as u16;
+        (*t).stays[n] = w;
+        (*t).stays_count += 1;
     }
 }
 
@@ -92,7 +124,7 @@ unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest
         }
         let w = watched(t, line);
         if (*w).line == line {
-            ends(t, (*w).company as *mut Company, line, n, latest != me);
+            ends(t, (*w).company as *mut Company, line, n);
         }
         if latest != me {
             slot(line).store(me, Relaxed);
@@ -101,13 +133,96 @@ unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest
             }
         }
         if stays && (*w).line == line {
-            begins(t, (*w).company as *mut Company, line, false);
+            visits(t, *w);
         }
     }
 }
 
-/// The thread has taken a lock, or is about to give one back: what it used may be another's from now on, so its visits
-/// end here.
+/// What an atomic operation orders, of what the thread itself does.
+#[derive(Clone, Copy)]
+pub struct Orders {
+    /// What came before it: *release*.
+    pub before: bool,
+    /// What comes after it: *acquire*.
+    pub after: bool,
+}
+
+/// The calling thread is about to change a word.
+///
+/// # Safety
+/// `t` is the calling thread's, or that of threads that are not recorded.
+#[inline(always)]
+pub unsafe fn releases(t: *mut Live, enter: impl FnOnce() -> Option<Entered>, word: u64, orders: Orders) {
+    // SAFETY: the caller's promise; inside of the recorder the state is the thread's own.
+    unsafe {
+        if order::watching()
+            && (orders.before || (*t).order.fenced != 0)
+            && ((*t).stays_count != 0 || order::has_to_give(t, word))
+            && let Some(entered) = enter()
+        {
+            leaves(t);
+            order::gives(entered.live(), word, orders.after || (*t).order.fenced != 0);
+        }
+    }
+}
+
+/// It has looked at a word, or taken what is there.
+///
+/// # Safety
+/// `t` is the calling thread's, or that of threads that are not recorded.
+#[inline(always)]
+pub unsafe fn acquires(t: *mut Live, enter: impl FnOnce() -> Option<Entered>, word: u64, orders: Orders) {
+    // SAFETY: the caller's promise; inside of the recorder the state is the thread's own.
+    unsafe {
+        if order::watching()
+            && (orders.after || (*t).order.fenced != 0)
+            && order::is_news(t, word)
+            && let Some(entered) = enter()
+        {
+            order::takes(entered.live(), word);
+        }
+    }
+}
+
+/// The thread is about to give away what it has used so far, at a word or something else with a number.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+#[inline(always)]
+pub(crate) unsafe fn gives(t: *mut Live, place: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        leaves(t);
+        if order::watching() {
+            order::gives(t, place, false);
+        }
+    }
+}
+
+/// It goes on behind whoever gave something away there.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder.
+#[inline(always)]
+pub(crate) unsafe fn takes(t: *mut Live, place: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if order::watching() {
+            order::takes(t, place);
+        }
+    }
+}
+
+/// A fence: whatever the thread does atomically from now on may order what came before, and what comes after.
+///
+/// # Safety
+/// `t` is the calling thread's, or that of threads that are not recorded.
+pub unsafe fn fences(t: *mut Live) {
+    // SAFETY: the caller's promise.
+    unsafe { (*t).order.fenced = 1 }
+}
+
+/// The thread's visits are over.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder.
@@ -115,14 +230,50 @@ unsafe fn looks(t: *mut Live, (line, r): (u64, *mut Record), n: u64, (me, latest
 pub(crate) unsafe fn leaves(t: *mut Live) {
     // SAFETY: the caller's promise; the index is below ENTRIES, and an entry of that line is in use.
     unsafe {
-        for k in 0..core::mem::take(&mut (*t).stays_count) as usize {
-            let line = (*t).stays[k];
+        let n = core::mem::take(&mut (*t).stays_count) as usize;
+        for k in 0..n {
+            let Watched { line, company } = (*t).stays[k];
             let i = record::index(line);
             let e = (&raw mut (*t).entries[0]).add(i);
+            let c = company as *mut Company;
             if (*e).key & !HIDDEN == line {
-                record::empty(t, e, i);
+                let n = record::empty(t, e, i);
+                // More is known already, see [`ends`].
+                (*c).length += if n < VISIT_MIN { n } else { 0 };
             }
+            left(t, c, line);
         }
+    }
+}
+
+/// A visit is over: who came meanwhile was there at the same time. Short ones count together, until somebody else
+/// comes: of those who come after every access nothing is known.
+///
+/// # Safety
+/// `t` is the calling thread's, which is inside the recorder, and `c` its counts of the line.
+unsafe fn left(t: *mut Live, c: *mut Company, line: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !order::watching() {
+            return;
+        }
+        let alone = order::latest(line) == (*c).latest;
+        order::used(t, line);
+        let came = if alone { (*c).came } else { Came::Beside as u16 };
+        let again = came == Came::Again as u16;
+        if !again {
+            ((*c).run, (*c).run_came, (*c).counted) = (0, came, 0);
+        }
+        (*c).run = (*c).run.saturating_add((*c).length);
+        let long = (*c).run >= VISIT_MIN && (*c).counted == 0;
+        (*c).counted |= long as u16;
+        let counter = match (*c).run_came {
+            _ if again && (*c).length >= VISIT_MIN => &raw mut (*c).again,
+            came if long && came == Came::Behind as u16 => &raw mut (*c).in_turn,
+            came if long && came == Came::Beside as u16 => &raw mut (*c).beside,
+            _ => return,
+        };
+        *counter = (*counter).saturating_add(1);
     }
 }
 
@@ -152,8 +303,8 @@ unsafe fn follows(t: *mut Live, (line, r): (u64, *mut Record), before: u32) {
             let other = standing::find(|live| index(live) == before).map_or(0, |live| live as u64);
             ((*c).other, (*c).theirs, (*c).before) = (other, 0, before);
         }
-        let w = watched(t, line);
-        ((*w).line, (*w).company) = (line, c as u64);
+        *watched(t, line) = Watched { line, company: c as u64 };
+        order::watch();
     }
 }
 
@@ -167,16 +318,31 @@ unsafe fn index(t: *mut Live) -> u32 {
     unsafe { (*((*t).info_at as *const ThreadInfo)).index & INDEX }
 }
 
-/// A window begins, as the line `comes` or while it stays.
+/// Enough was seen at a line, but for one visit in many.
+///
+/// # Safety
+/// `t` is the calling thread's, and `c` its counts of the line.
+unsafe fn is_known(t: *mut Live, c: *mut Company) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [alone, met, in_turn, beside] = [(*c).alone, (*c).met, (*c).in_turn, (*c).beside].map(u32::from);
+        let (seen, visits) = (alone + met + in_turn + beside, (*c).visits);
+        let one_in = match seen >= ENOUGH {
+            true => SELDOM,
+            _ if visits >= ENOUGH && seen < visits / HARDLY => HARDLY,
+            _ => return false,
+        };
+        (visits ^ (*t).dither).wrapping_mul(record::GOLDEN) >> 16 & (one_in - 1) != 0
+    }
+}
+
+/// A window begins.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder, and `c` its counts of the line.
-unsafe fn begins(t: *mut Live, c: *mut Company, line: u64, comes: bool) {
+unsafe fn begins(t: *mut Live, c: *mut Company, line: u64) {
     // SAFETY: the caller's promise; states and records stay in the mapping.
     unsafe {
-        if (*c).alone.saturating_add((*c).met) >= ENOUGH && (*t).dither >> 16 & (SELDOM - 1) != 0 {
-            return;
-        }
         let other = (*c).other as *mut Live;
         if other.is_null() {
             return;
@@ -187,24 +353,18 @@ unsafe fn begins(t: *mut Live, c: *mut Company, line: u64, comes: bool) {
         let seen = seen(other, (*c).theirs, line);
         ((*c).count, (*c).work, (*c).from) = (seen.count, seen.work, now(t).max(1));
         ((*c).processor, (*c).waited) = (processor() as u16, (*t).waited as u16);
-        (*c).came = (comes && (*t).locked != (*c).locked) as u16;
-        let n = (*t).stays_count as usize;
-        if n < STAYS && (0..n).all(|k| (*t).stays[k] != line) {
-            (*t).stays[n] = line;
-            (*t).stays_count += 1;
-        }
     }
 }
 
-/// A window ends, if there is one, after `n` accesses; `turn`: somebody was there since the one before ended. Of what
-/// another thread does on the same processor, or while this one waits, nothing follows, but that they come in turn.
+/// A window ends, if there is one, after `n` accesses. Of what another thread does on the same processor, or while this
+/// one waits, nothing follows.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder, and `c` its counts of the line.
-unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64, turn: bool) {
+unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64) {
     // SAFETY: the caller's promise; states and records stay in the mapping.
     unsafe {
-        (*c).locked = (*t).locked;
+        (*c).length = (*c).length.saturating_add(n as u32);
         let from = core::mem::take(&mut (*c).from);
         if from == 0 || (*c).theirs == 0 {
             return;
@@ -224,9 +384,7 @@ unsafe fn ends(t: *mut Live, c: *mut Company, line: u64, n: u64, turn: bool) {
             true if at_once && within && again => &raw mut (*c).met,
             true if at_once => &raw mut (*c).paused,
             false if at_once && seen.work != (*c).work => &raw mut (*c).alone,
-            _ if (*c).came == 0 => return,
-            false if turn => &raw mut (*c).in_turn,
-            _ => &raw mut (*c).again,
+            _ => return,
         };
         *counter = (*counter).saturating_add(1);
     }

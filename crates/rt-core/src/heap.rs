@@ -5,7 +5,7 @@ use crate::lockfree;
 use crate::sys::Spin;
 use crate::thread::{Entered, now};
 use crate::wire::*;
-use crate::{borders, code};
+use crate::{borders, code, order};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Lives of one address that are kept apart though one thread and site had several of them in a row, and though it
@@ -219,6 +219,7 @@ pub fn dead(entered: &Entered, base: u64) {
             (*slot).vt1 = now(t);
         }
         drop(held);
+        order::freed(base & !PART, size);
         if size != 0 && site != 0 {
             counted(site, false);
         }

@@ -28,7 +28,7 @@ mod borders;
 pub mod callers;
 pub mod channels;
 pub mod code;
-mod company;
+pub mod company;
 pub mod counting;
 pub mod descriptors;
 pub mod detached;
@@ -45,6 +45,7 @@ pub mod marks;
 pub mod mem;
 pub mod monitors;
 pub mod once;
+pub mod order;
 mod permits;
 #[allow(missing_docs)]
 pub mod pieces;

@@ -11,7 +11,7 @@ use crate::{code, company, counting, sampling, sections, standing};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// 2^32 by the golden ratio: multiples of it, cut to 32 bits, are spread evenly whatever step is taken through them.
-const GOLDEN: u32 = 0x9e37_79b1;
+pub(crate) const GOLDEN: u32 = 0x9e37_79b1;
 /// Touch blocks per thread and line.
 const TOUCH_BLOCKS: u32 = 6;
 
@@ -411,12 +411,12 @@ unsafe fn record_of(t: *mut Live, line: u64) -> u64 {
     }
 }
 
-/// Writes an entry's counts to its record and frees it.
+/// Writes an entry's counts to its record and frees it. How many there were.
 ///
 /// # Safety
 /// `t` is the calling thread's, which is inside the recorder; `e` is an entry of it.
 #[inline(always)]
-pub(crate) unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
+pub(crate) unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) -> u32 {
     // SAFETY: the entry is in use and has a record; its key goes first, so that no hook counts into it any more.
     unsafe {
         let (from, line) = (first_vt(t, e), (*e).key & !HIDDEN);
@@ -433,7 +433,7 @@ pub(crate) unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
             }
         }
         if n == 0 {
-            return;
+            return 0;
         }
         pass(t, n as u64);
         run(t, r, from, now(t));
@@ -453,6 +453,7 @@ pub(crate) unsafe fn empty(t: *mut Live, e: *mut Entry, i: usize) {
         if now(t) >= (*t).sweep_vt {
             stale(t);
         }
+        n
     }
 }
 

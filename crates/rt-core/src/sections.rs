@@ -117,8 +117,7 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
                 return;
             }
         }
-        company::leaves(t);
-        (*t).locked = (*t).locked.wrapping_add(1);
+        company::takes(t, addr);
         if n >= HELD {
             // More locks than anybody holds, or released by somebody else: begin anew.
             forget(t);
@@ -152,7 +151,7 @@ unsafe fn end(t: *mut Live, addr: u64) {
         if (*held(t, k)).times > 0 {
             return;
         }
-        company::leaves(t);
+        company::gives(t, addr);
         for j in k + 1..n {
             (*held(t, j - 1)).addr = (*held(t, j)).addr;
             (*held(t, j - 1)).times = (*held(t, j)).times;

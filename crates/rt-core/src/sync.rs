@@ -7,7 +7,7 @@ use crate::standing::{self, By};
 use crate::sys::Spin;
 use crate::thread::{Entered, now, round};
 use crate::wire::*;
-use crate::{channels, detached, monitors, permits, processes, record, sampling, sections};
+use crate::{channels, company, detached, monitors, permits, processes, record, sampling, sections};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const SLOTS: usize = 4096;
@@ -189,6 +189,18 @@ pub fn settle(entered: &Entered) -> u64 {
     }
 }
 
+/// The calling thread gives away what it has used so far, see `company`.
+fn gives(entered: &Entered, addr: u64) {
+    // SAFETY: the state is the calling thread's, which is inside the recorder.
+    unsafe { company::gives(entered.live(), addr) }
+}
+
+/// It goes on behind who gave something away there.
+fn takes_over(entered: &Entered, addr: u64) {
+    // SAFETY: the state is the calling thread's, which is inside the recorder.
+    unsafe { company::takes(entered.live(), addr) }
+}
+
 /// Brings the calling thread's clock to `vt` if it is behind.
 pub fn join(entered: &Entered, vt: u64) {
     // SAFETY: the state is the calling thread's, whose clock only it sets.
@@ -313,18 +325,27 @@ pub fn barrier_arrive(entered: &Entered, addr: u64) -> u64 {
     let vt = settle(entered);
     let s = slot(entered, addr);
     let count = s.a.load(Relaxed);
-    lockfree::arrive(&s.b, &s.ring, count, vt)
+    let generation = lockfree::arrive(&s.b, &s.ring, count, vt);
+    gives(entered, turn(addr, generation));
+    generation
+}
+
+/// Stands for one generation of a barrier: who leaves it late knows nothing of those who have come back.
+fn turn(addr: u64, generation: u64) -> u64 {
+    addr ^ generation << 48
 }
 
 /// The same where the caller knows which generation of the barrier it is.
 pub fn barrier_arrive_at(entered: &Entered, addr: u64, generation: u64) {
     standing::waits_in_call(entered, addr);
+    gives(entered, turn(addr, generation));
     let vt = settle(entered);
     lockfree::arrive_at(&slot(entered, addr).ring, generation, vt);
 }
 
 /// After the barrier: everybody goes on at the same clock.
 pub fn barrier_leave(entered: &Entered, addr: u64, generation: u64) {
+    takes_over(entered, turn(addr, generation));
     standing::all_go_on(addr);
     standing::goes_on(entered, addr);
     join(entered, round(lockfree::latest(&slot(entered, addr).ring, generation) + 1));
@@ -474,6 +495,7 @@ pub fn sem_wait_end(entered: &Entered, addr: u64, before: u64, more: bool) {
     let s = slot(entered, addr);
     let _ = s.c.fetch_update(AcqRel, Acquire, |n| Some(n.saturating_sub(1)));
     s.ring[TAKER].store(thread_number(entered), Relaxed);
+    takes_over(entered, addr);
     join(entered, s.ring[POSTED].load(Acquire));
     permits::taken(entered, addr, Some(before), more);
 }
@@ -482,6 +504,7 @@ pub fn sem_wait_end(entered: &Entered, addr: u64, before: u64, more: bool) {
 pub fn sem_taken(entered: &Entered, addr: u64, more: bool) {
     let s = slot(entered, addr);
     s.ring[TAKER].store(thread_number(entered), Relaxed);
+    takes_over(entered, addr);
     if s.ring[SIGNAL].load(Relaxed) != 0 {
         join(entered, s.ring[POSTED].load(Acquire));
     }
@@ -498,6 +521,7 @@ pub(crate) fn thread_number(entered: &Entered) -> u64 {
 /// Before posting a semaphore.
 pub fn sem_post(entered: &Entered, addr: u64) {
     permits::given(entered, addr);
+    gives(entered, addr);
     // SAFETY: the state is the calling thread's; what waiters share are the slot's atomics.
     unsafe {
         let t = entered.live();

@@ -4,7 +4,7 @@ use crate::arch;
 use crate::arena::{self, alloc, at, forked, header, lost, reference};
 use crate::record;
 use crate::wire::*;
-use crate::{detached, lockfree, sampling, sys};
+use crate::{detached, lockfree, order, sampling, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 
 /// Stack of [`Live`]s whose threads have ended.
@@ -211,6 +211,7 @@ pub unsafe fn register(birth: &Birth) -> *mut Live {
         let h = header();
         crate::standing::begin(t);
         (*info).index = AtomicU32::from_ptr(&raw mut (*h).threads_count).fetch_add(1, Relaxed);
+        order::begins(t);
         let next = AtomicU32::from_ptr(&raw mut (*info).next);
         lockfree::prepend(AtomicU32::from_ptr(&raw mut (*h).threads), reference(info as u64), next);
         ALIVE.fetch_add(1, Relaxed);
@@ -260,7 +261,7 @@ unsafe fn has_seen_nothing(t: *mut Live) {
         (*t).watched.iter_mut().for_each(|watched| watched.line = 0);
         (*t).guard = Guard::NONE;
         ((*t).looked, (*t).took, (*t).counted, (*t).tried) = (0, 0, 0, 0);
-        ((*t).slept_with, (*t).came.word) = (0, 0);
+        ((*t).slept_with, (*t).came.word, (*t).stays_count) = (0, 0, 0);
     }
 }
 
@@ -409,5 +410,6 @@ pub fn reset_after_fork() {
     crate::heap::reset_after_fork();
     crate::marks::reset_after_fork();
     crate::sync::reset_after_fork();
+    order::reset_after_fork();
     detached::reset_after_fork();
 }

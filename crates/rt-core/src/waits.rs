@@ -14,6 +14,7 @@
 //!   whatever is there, also while nobody else does. A bit that others add while one has it says that they wait; it
 //!   may stay when the lock is given back. More kinds are in `guards`.
 
+use crate::company;
 use crate::early;
 use crate::guards;
 use crate::latches;
@@ -193,6 +194,7 @@ pub fn seen(entered: &Entered, addr: u64) {
         let s = sync::slot(entered, addr);
         let (again, value) = (times((*own(t, addr)).again) != 0, (*own(t, addr)).value);
         if again {
+            company::leaves(t);
             standing::waits(entered, addr);
         } else {
             standing::goes_on(entered, addr);

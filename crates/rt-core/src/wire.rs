@@ -424,11 +424,11 @@ pub struct Live {
     pub touch_cache: [TouchCache; TOUCHES_AT_HAND],
     /// Lines that others use, too, see `company`.
     pub watched: [Watched; WATCHED],
-    /// Of them those that it came to since it last took a lock or gave one back.
-    pub stays: [u64; STAYS],
+    /// Of them those that it came to since it last gave anything away.
+    pub stays: [Watched; STAYS],
     pub stays_count: u32,
-    /// How many locks it has taken.
-    pub locked: u32,
+    /// What it knows of others, see `order`.
+    pub order: Ordered,
 }
 
 /// When a thread took a lock that it may still have; 0 if none.

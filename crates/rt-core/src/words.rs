@@ -69,9 +69,30 @@ pub struct Came {
 pub const WATCHED: usize = 64;
 
 /// Lines at which it is known that a stay has begun.
-pub const STAYS: usize = 4;
+pub const STAYS: usize = 16;
+
+/// Threads of which is known what they gave away.
+pub const KNOWN: usize = 128;
+
+/// What a thread gave away, and knows others to have given away, see `order`.
+#[repr(C)]
+pub struct Ordered {
+    /// Its index, if that is below [`KNOWN`].
+    pub number: u32,
+    /// How often it gave away what it had used.
+    pub steps: u32,
+    /// How often it knows others to have done so, by their numbers, and what of that it passes on.
+    pub known: [u32; KNOWN],
+    pub passed: [u32; KNOWN],
+    /// 1 if it used or learned anything since it last gave something away, if it passes on more than it knows, and if
+    /// it ever came to a fence.
+    pub has_news: u32,
+    pub passes_more: u32,
+    pub fenced: u32,
+}
 
 /// One of them, 0 if none, and the address of its [`Company`].
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Watched {
     pub line: u64,
@@ -102,14 +123,24 @@ pub struct Company {
     pub alone: u16,
     pub met: u16,
     pub paused: u16,
-    /// Others: visits of which it is known that somebody had been there since the one before and nobody came meanwhile,
-    /// and those of which it is not.
+    /// Visits, each from the coming to the line to the next time that the thread gave anything away: behind another
+    /// one's that was over, and nobody came meanwhile; and those that fell together with another one's.
     pub in_turn: u16,
+    pub beside: u16,
+    /// And those before which nobody else had been there.
     pub again: u16,
-    /// 1 if the window is a visit from its beginning on, and the thread had taken a lock since the one before.
+    /// 1 if the present run of visits has been counted. A run is those of the thread between two of others.
+    pub counted: u16,
+    /// How the present visit began, as a number of `order::Came`, its accesses, and the latest visit of anybody before
+    /// it.
     pub came: u16,
+    /// The same of the present run.
+    pub run_came: u16,
+    pub length: u32,
+    pub run: u32,
+    pub latest: u64,
     /// How often somebody else had been there meanwhile.
     pub turns: u32,
-    /// How many locks it had taken when the latest window ended.
-    pub locked: u32,
+    /// Visits so far, of whatever length.
+    pub visits: u32,
 }

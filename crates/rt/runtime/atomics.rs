@@ -5,12 +5,14 @@ use crate::wire::*;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use tussle_rt_core::arch::cas128;
+use tussle_rt_core::company::Orders;
 use tussle_rt_core::waits::How;
 use tussle_rt_core::wide::load as load128;
 
 /// Memory orders of the C ABI.
 const RELAXED: u32 = 0;
 const RELEASE: u32 = 3;
+const ACQUIRE_RELEASE: u32 = 4;
 
 /// Notes an atomic access; cheap where nothing is recorded.
 #[inline(always)]
@@ -18,6 +20,23 @@ fn note(addr: u64, n: u64, kind: u32, pc: u64) {
     if crate::arena::recording() {
         record::access(addr, n, kind, pc)
     }
+}
+
+/// Who gives a lock back by an exchange may have taken it in code that is not instrumented (`Mutex` of Rust's library),
+/// and is behind who had it before by now.
+fn back(mo: u32) -> u32 {
+    if mo & 7 == RELEASE { ACQUIRE_RELEASE } else { mo }
+}
+
+fn orders(mo: u32) -> Orders {
+    Orders { before: mo & 7 >= RELEASE, after: ![RELAXED, RELEASE].contains(&(mo & 7)) }
+}
+
+/// The same, of one that may order what came before.
+#[inline(always)]
+fn note_ordered(addr: u64, n: u64, (kind, mo): (u32, u32), pc: u64) {
+    note(addr, n, kind, pc);
+    waits::releases(addr, orders(mo));
 }
 
 /// What a comparing exchange will do, as things are: nothing, or leave `to`.
@@ -31,12 +50,13 @@ macro_rules! atomics {
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $load(a: *mut $ty, _mo: u32, pc: u64) -> $ty {
+        pub unsafe extern "C" fn $load(a: *mut $ty, mo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 note(a as u64, $bytes, READ, pc);
                 let seen = <$atomic>::from_ptr(a).load(SeqCst);
                 waits::looked(a as u64, seen as u64);
+                waits::acquires(a as u64, orders(mo));
                 seen
             }
         }
@@ -48,7 +68,7 @@ macro_rules! atomics {
             unsafe {
                 waits::changing(a as u64, How::Sets, || (None, v as u64));
                 waits::storing(a as u64, v as u64);
-                note(a as u64, $bytes, WRITE, pc);
+                note_ordered(a as u64, $bytes, (WRITE, mo), pc);
                 // Memory orders of the C ABI: 3 is release, 5 sequentially consistent (a locked exchange).
                 let a = <$atomic>::from_ptr(a);
                 if mo & 7 == 5 {
@@ -68,9 +88,10 @@ macro_rules! atomics {
                 // Whatever was there: who takes a lock must not only release, and who releases stores.
                 let from = || (mo & 7 != RELEASE).then(|| <$atomic>::from_ptr(a).load(Relaxed) as u64);
                 waits::changing(a as u64, How::Sets, || (from(), v as u64));
-                note(a as u64, $bytes, RMW, pc);
+                note_ordered(a as u64, $bytes, (RMW, back(mo)), pc);
                 let old = <$atomic>::from_ptr(a).swap(v, SeqCst);
                 waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Sets);
+                waits::acquires(a as u64, orders(mo));
                 old
             }
         }
@@ -83,19 +104,21 @@ macro_rules! atomics {
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $strong(a: *mut $ty, c: *mut $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> u32 {
+        pub unsafe extern "C" fn $strong(a: *mut $ty, c: *mut $ty, v: $ty, mo: u32, _fmo: u32, pc: u64) -> u32 {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 let now = || <$atomic>::from_ptr(a).load(Relaxed) as u64;
                 waits::changing(a as u64, How::Compares, || exchange(now(), *c as u64, v as u64));
-                note(a as u64, $bytes, RMW, pc);
+                note_ordered(a as u64, $bytes, (RMW, mo), pc);
                 match <$atomic>::from_ptr(a).compare_exchange(*c, v, SeqCst, SeqCst) {
                     Ok(old) => {
                         waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Compares);
+                        waits::acquires(a as u64, orders(mo));
                         1
                     }
                     Err(now) => {
                         waits::in_vain(a as u64, *c as u64, now as u64);
+                        waits::acquires(a as u64, orders(mo));
                         *c = now;
                         0
                     }
@@ -105,19 +128,21 @@ macro_rules! atomics {
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $val(a: *mut $ty, c: $ty, v: $ty, _mo: u32, _fmo: u32, pc: u64) -> $ty {
+        pub unsafe extern "C" fn $val(a: *mut $ty, c: $ty, v: $ty, mo: u32, _fmo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 let now = || <$atomic>::from_ptr(a).load(Relaxed) as u64;
                 waits::changing(a as u64, How::Compares, || exchange(now(), c as u64, v as u64));
-                note(a as u64, $bytes, RMW, pc);
+                note_ordered(a as u64, $bytes, (RMW, mo), pc);
                 match <$atomic>::from_ptr(a).compare_exchange(c, v, SeqCst, SeqCst) {
                     Ok(old) => {
                         waits::exchanged(a as u64, $bytes, old as u64, v as u64, How::Compares);
+                        waits::acquires(a as u64, orders(mo));
                         old
                     }
                     Err(old) => {
                         waits::in_vain(a as u64, c as u64, old as u64);
+                        waits::acquires(a as u64, orders(mo));
                         old
                     }
                 }
@@ -129,7 +154,7 @@ macro_rules! atomics {
         /// # Safety
         /// Behind an exported name: the arguments are the program's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(a: *mut $ty, v: $ty, _mo: u32, pc: u64) -> $ty {
+        pub unsafe extern "C" fn $name(a: *mut $ty, v: $ty, mo: u32, pc: u64) -> $ty {
             // SAFETY: the program's own atomic: its address is valid, or the program itself would fault here.
             unsafe {
                 let to: fn($ty, $ty) -> $ty = $to;
@@ -138,9 +163,10 @@ macro_rules! atomics {
                     (Some(now as u64), to(now, v) as u64)
                 };
                 waits::changing(a as u64, $how, change);
-                note(a as u64, $bytes, RMW, pc);
+                note_ordered(a as u64, $bytes, (RMW, mo), pc);
                 let old = <$atomic>::from_ptr(a).$op(v, SeqCst);
                 waits::exchanged(a as u64, $bytes, old as u64, to(old, v) as u64, $how);
+                waits::acquires(a as u64, orders(mo));
                 old
             }
         }
@@ -302,6 +328,7 @@ pub unsafe extern "C" fn tussle_a128_cas_val(a: *mut u128, c: u128, v: u128, _mo
 #[unsafe(no_mangle)]
 pub extern "C" fn tussle_fence(mo: u32) {
     if mo & 7 != RELAXED {
+        waits::fences();
         core::sync::atomic::fence(SeqCst);
     }
 }

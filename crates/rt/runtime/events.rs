@@ -374,6 +374,7 @@ pub mod waits {
     use crate::arch::current;
     use crate::thread::enter;
     use tussle_rt_core::waits::{self as words, How};
+    use tussle_rt_core::company::{self, Orders};
     use tussle_rt_core::{polled as core, sleepers};
 
     /// The calling thread tried in vain to bring a word from `wanted` to something else: it is `value`.
@@ -408,6 +409,32 @@ pub mod waits {
     pub fn stored(addr: u64) {
         if recording() {
             core::stored(enter, addr)
+        }
+    }
+
+    /// It is about to change a word.
+    #[inline(always)]
+    pub fn releases(addr: u64, orders: Orders) {
+        if recording() {
+            // SAFETY: the state is the calling thread's.
+            unsafe { company::releases(current(), enter, addr, orders) }
+        }
+    }
+
+    /// It has looked at a word, or changed one.
+    #[inline(always)]
+    pub fn acquires(addr: u64, orders: Orders) {
+        if recording() {
+            // SAFETY: the state is the calling thread's.
+            unsafe { company::acquires(current(), enter, addr, orders) }
+        }
+    }
+
+    /// It comes to a fence.
+    pub fn fences() {
+        if recording() {
+            // SAFETY: the state is the calling thread's.
+            unsafe { company::fences(current()) }
         }
     }
 

@@ -110,6 +110,7 @@ pub unsafe fn register(birth: Birth) {
         }
         let _blocked = Blocked::all();
         set_state(BUSY);
+        tussle_rt_core::order::is_told();
         let t = core_thread::register(&Birth { pointer: thread_pointer(), ..birth });
         if t.is_null() {
             set_state(REFUSED);

@@ -5,14 +5,16 @@ use crate::held::Share;
 use crate::lines::{AccessRun, Use};
 use crate::wire::Company;
 use std::collections::BTreeMap;
+use tussle_evidence::TURN_BYTE;
 
 /// Windows in which another user of the line ran, that say something; of a line by itself, where others beside it say
 /// the rest.
 const WINDOWS_MIN: u64 = 16;
 const WINDOWS_OWN_MIN: u64 = 4;
 
-/// Of so many windows at most one has company. Threads that take turns never meet, but for what is seen too late.
-const WINDOWS_PER_MEETING: u64 = 32;
+/// Of so many windows or visits at most one has company. Threads that take turns never meet, but for what is seen too
+/// late.
+const PER_MEETING: u64 = 32;
 
 /// Fewer turns may be threads that happened to run one after the other.
 const TURNS_MIN: u64 = 8;
@@ -38,21 +40,35 @@ struct Windows {
     met: u64,
     /// Others, in which it may have done so while the thread was elsewhere.
     paused: u64,
-    /// Visits of which nothing else is known than that somebody had been there before, and of which nothing is.
+    /// Visits that began when another one's was over, and those at the same time as another one's.
     in_turn: u64,
+    beside: u64,
+    /// And those before which nobody else had been there.
     again: u64,
     /// How often one came after another one.
     turns: u64,
-    /// Some thread met others: one that comes seldom does so whenever it comes, and the others hardly ever.
+    /// Some thread met others, in windows or in visits: one that comes seldom does so whenever it comes, and the others
+    /// hardly ever.
     someone_meets: bool,
+    someone_beside: bool,
 }
 
 impl Windows {
     fn of(c: &Company) -> Windows {
-        let [alone, met, paused, in_turn, again] =
-            [c.alone, c.met, c.paused, c.in_turn, c.again].map(u64::from);
-        let someone_meets = met >= MEETINGS_MIN && met * WINDOWS_PER_MEETING > alone + met;
-        Windows { all: alone + met, met, paused, in_turn, again, turns: c.turns.into(), someone_meets }
+        let [alone, met, paused, in_turn, beside, again] =
+            [c.alone, c.met, c.paused, c.in_turn, c.beside, c.again].map(u64::from);
+        let meets = |met: u64, all: u64| met >= MEETINGS_MIN && met * PER_MEETING > all;
+        Windows {
+            all: alone + met,
+            met,
+            paused,
+            in_turn,
+            beside,
+            again,
+            turns: c.turns.into(),
+            someone_meets: meets(met, alone + met),
+            someone_beside: meets(beside, in_turn + beside),
+        }
     }
 
     fn add(&mut self, other: Windows) {
@@ -60,24 +76,36 @@ impl Windows {
         self.met += other.met;
         self.paused += other.paused;
         self.in_turn += other.in_turn;
+        self.beside += other.beside;
         self.again += other.again;
         self.turns += other.turns;
         self.someone_meets |= other.someone_meets;
+        self.someone_beside |= other.someone_beside;
     }
 
     fn are_known(&self) -> bool {
-        self.turns >= TURNS_MIN && (self.all >= WINDOWS_MIN.max(self.paused) || self.alternate())
+        self.turns >= TURNS_MIN && (self.are_ordered() || self.all >= WINDOWS_MIN.max(self.paused))
     }
 
-    /// Threads that share a processor, or do not run at the same time for other reasons, come in turn if each comes
-    /// after the other one, or twice at most, for its neighbours in the line: who fights for a line comes again and
-    /// again before the scheduler lets the next one.
+    /// Visits say what there is to say: windows depend on the scheduler.
+    fn are_ordered(&self) -> bool {
+        self.in_turn + self.beside >= WINDOWS_MIN
+    }
+
+    /// Threads that fight do so at the same time, if they run then. Else each may come again and again before the
+    /// scheduler lets the next one, and what orders them may be anything; who gets what is handed on comes once.
     fn alternate(&self) -> bool {
-        self.in_turn >= WINDOWS_MIN.max(self.again)
+        self.all + self.paused >= WINDOWS_MIN || self.in_turn >= self.again
     }
 
     fn are_turns(&self) -> bool {
-        !self.someone_meets && self.met * WINDOWS_PER_MEETING <= self.all + self.in_turn
+        match self.are_ordered() {
+            true => {
+                let few = self.beside * PER_MEETING <= self.in_turn + self.beside;
+                few && !self.someone_beside && self.alternate()
+            }
+            false => !self.someone_meets && self.met * PER_MEETING <= self.all,
+        }
     }
 }
 
@@ -127,7 +155,7 @@ impl Shifts {
             let turns = f64::from(u.company.map(|c| c.turns.max(1)).or_else(first)?);
             let accesses: f64 = u.runs.iter().map(AccessRun::accesses).sum();
             let sections = (turns / accesses.max(1.0)).min(1.0);
-            Some(Share { lock: line, share: 1.0, sections, storing: sections })
+            Some(Share { lock: line + TURN_BYTE, share: 1.0, sections, storing: sections })
         };
         uses.iter().map(one).collect()
     }
@@ -157,14 +185,18 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_the_other_one_only_takes_turns_on_one_processor_too() {
-        let by_turn = |in_turn: u16, again: u16, met: u16| {
-            turns(&[Company { in_turn, again, ..seen(0, met, 0) }, seen(0, 0, 0)], &[], None)
+    fn who_comes_behind_the_other_one_takes_turns_whoever_ran_when() {
+        let by_turn = |in_turn: u16, beside: u16, (alone, met): (u16, u16)| {
+            turns(&[Company { in_turn, beside, ..seen(alone, met, 0) }, seen(0, 0, 0)], &[], None)
         };
-        assert!(by_turn(100, 50, 0) && by_turn(100, 0, 1));
-        assert!(!by_turn(100, 900, 0), "comes again and again");
-        assert!(!by_turn(100, 0, 4), "meets others");
-        assert!(!by_turn(10, 0, 0), "little was seen");
+        assert!(by_turn(100, 0, (0, 0)) && by_turn(100, 3, (0, 0)));
+        assert!(by_turn(100, 0, (4, 40)), "somebody looked at it meanwhile");
+        assert!(!by_turn(100, 4, (0, 0)) && !by_turn(0, 20, (400, 0)), "meets others");
+        assert!(!by_turn(10, 0, (0, 0)), "little was seen");
+        let again = |alone: u16| {
+            turns(&[Company { in_turn: 100, again: 700, ..seen(alone, 0, 0) }, seen(0, 0, 0)], &[], None)
+        };
+        assert!(!again(0) && again(100), "one after the other, as the scheduler lets them");
     }
 
     #[test]
@@ -208,6 +240,6 @@ mod tests {
         let shares = Shifts::of(LINE, &[first, then, never], |u| u.thread as u32);
         let sections: Vec<_> =
             shares.iter().map(|s| s.map(|s| (s.lock, s.share, s.sections, s.storing))).collect();
-        assert_eq!(sections, [Some((LINE, 1.0, 0.0025, 0.0025)), Some((LINE, 1.0, 0.1, 0.1)), None]);
+        assert_eq!(sections, [Some((LINE + 1, 1.0, 0.0025, 0.0025)), Some((LINE + 1, 1.0, 0.1, 0.1)), None]);
     }
 }
