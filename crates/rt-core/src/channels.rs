@@ -218,12 +218,15 @@ unsafe fn worked(t: *mut Live) -> bool {
 
 /// Before something is sent. Who receives it goes on after the sender's work.
 pub fn sends(entered: &Entered, channel: Channel) {
-    let Some(key) = channel.key(true) else { return };
     // SAFETY: the thread's own state.
     unsafe {
-        company::gives(entered.live(), key);
-        if tells(entered.live()) {
-            send(entered, key, key);
+        if may_send(entered.live())
+            && let Some(key) = channel.key(true)
+        {
+            company::gives(entered.live(), key);
+            if tells(entered.live()) {
+                send(entered, key, key);
+            }
         }
     }
 }
