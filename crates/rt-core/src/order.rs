@@ -241,6 +241,8 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64, latest: u64) -> Came {
         match read(latest, line) {
             None => Came::Unknown,
             Some((number, _)) if number == (*t).order.number => Came::Again,
+            // It counts no further.
+            Some((_, STEPS_MAX)) => Came::Unknown,
             Some((number, steps)) => match (*t).order.known[number as usize] {
                 // They were never seen to give each other anything.
                 0 => Came::Unknown,
