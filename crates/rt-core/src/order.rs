@@ -9,7 +9,6 @@
 //! only, who passes on what was left there before; and what a thread learns of others by way of one is what that one
 //! passes on now.
 
-use crate::arena::at;
 use crate::mem::hash;
 use crate::wire::*;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
