@@ -21,8 +21,10 @@ fn is_library(frame: &Frame) -> bool {
 pub(crate) fn threads(e: &mut Evidence, images: &mut Images, sites: &mut Sites) {
     let mut found: HashMap<u32, (u32, usize)> = HashMap::new();
     for t in &e.touches {
-        let Some(actor) = t.actor.filter(|a| is_started_by_library(e, *a)) else { continue };
-        if let (false, Some(place)) = (found.contains_key(&actor), outermost(e, t.code)) {
+        let Some(actor) = t.actor.filter(|a| !found.contains_key(a) && is_started_by_library(e, *a)) else {
+            continue;
+        };
+        if let Some(place) = outermost(e, t.code) {
             found.insert(actor, place);
         }
     }

@@ -27,35 +27,69 @@ struct Hot {
     live: AtomicPtr<Live>,
     /// The same, null while every access is to be looked at.
     table: AtomicPtr<Live>,
-    last: Last,
-    /// The last one outside of its stack: the compiler keeps what it looks for there.
-    last_outside: Last,
+    /// Its last access outside of its stack: the compiler keeps what it looks for there.
+    outside: Last,
+    /// Its last access, if that was on its stack.
+    inside: Last,
     stack_lo: AtomicU64,
     stack_bytes: AtomicU64,
 }
 
 /// One access.
 struct Last {
-    pc: AtomicU64,
-    addr: AtomicU64,
+    /// What it was, and the instruction: see [`Access::what`].
     what: AtomicU64,
+    addr: AtomicU64,
 }
 
 impl Last {
     const fn new() -> Last {
-        Last { pc: AtomicU64::new(0), addr: AtomicU64::new(0), what: AtomicU64::new(0) }
+        Last { what: AtomicU64::new(0), addr: AtomicU64::new(0) }
     }
 
     #[inline(always)]
-    fn is(&self, pc: u64, addr: u64) -> bool {
-        self.addr.load(Relaxed) == addr && self.pc.load(Relaxed) == pc
+    fn is(&self, access: Access) -> bool {
+        self.addr.load(Relaxed) == access.addr && self.what.load(Relaxed) == access.what
     }
 
     #[inline(always)]
-    fn set(&self, pc: u64, addr: u64, what: u64) {
-        self.what.store(what, Relaxed);
-        self.pc.store(pc, Relaxed);
-        self.addr.store(addr, Relaxed);
+    fn set(&self, access: Access) {
+        self.what.store(access.what, Relaxed);
+        self.addr.store(access.addr, Relaxed);
+    }
+}
+
+/// An access as QEMU tells it.
+#[derive(Clone, Copy)]
+pub struct Access {
+    /// The instruction's address plus one; from bit 48 on the logarithm of the bytes, from bit 60 on 1 if it reads and
+    /// 2 if it writes.
+    what: u64,
+    pub addr: u64,
+}
+
+impl Access {
+    /// `info` holds the logarithm of the bytes in bits 4 to 6, and reading or writing in bits 16 and 17: the plugin
+    /// checks that this is so.
+    #[inline(always)]
+    pub fn new(info: u32, addr: u64, pc: u64) -> Access {
+        Access { what: u64::from(info & 0x3_0070) << 44 | pc, addr }
+    }
+
+    #[inline(always)]
+    pub fn bytes(self) -> u64 {
+        1 << (self.what >> 48 & 7)
+    }
+
+    /// Atomic instructions do both at once.
+    #[inline(always)]
+    pub fn kind(self) -> u32 {
+        ((self.what >> 60) as u32).saturating_sub(1)
+    }
+
+    /// Recorded addresses are those behind an instruction.
+    pub fn pc(self) -> u64 {
+        self.what & ((1 << 48) - 1)
     }
 }
 
@@ -64,7 +98,7 @@ impl Hot {
         let none = core::ptr::null_mut();
         let (live, table) = (AtomicPtr::new(none), AtomicPtr::new(none));
         let (stack_lo, stack_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Hot { live, table, last: Last::new(), last_outside: Last::new(), stack_lo, stack_bytes }
+        Hot { live, table, outside: Last::new(), inside: Last::new(), stack_lo, stack_bytes }
     }
 
     fn set(&self, t: *mut Live) {
@@ -99,32 +133,32 @@ impl Thread {
         recorded(self.hot.table.load(Relaxed))
     }
 
-    /// It does the same as in its last access, or as in its last one outside of its stack.
+    /// Keeps the access as the last one. True if the thread did the same in the one before, or in the one before
+    /// outside of its stack.
     #[inline(always)]
-    pub fn repeats(&self, pc: u64, addr: u64) -> bool {
-        self.hot.last.is(pc, addr) || self.hot.last_outside.is(pc, addr)
+    pub fn repeats(&self, access: Access) -> bool {
+        let hot = self.hot;
+        let last = if self.on_stack(access.addr) {
+            &hot.inside
+        } else {
+            hot.inside.addr.store(0, Relaxed);
+            &hot.outside
+        };
+        let same = last.is(access);
+        last.set(access);
+        same
     }
 
-    /// Address, and size and kind (from bit 8 on) of its last access outside of its stack, or of its last one.
-    pub fn last(&self) -> (u64, u64) {
-        let outside = &self.hot.last_outside;
-        let of = if outside.addr.load(Relaxed) != 0 { outside } else { &self.hot.last };
-        (of.addr.load(Relaxed), of.what.load(Relaxed))
+    /// Its last access outside of its stack, or its last one.
+    pub fn last(&self) -> Option<Access> {
+        let of = |last: &Last| Access { what: last.what.load(Relaxed), addr: last.addr.load(Relaxed) };
+        [of(&self.hot.outside), of(&self.hot.inside)].into_iter().find(|a| a.addr != 0)
     }
 
     /// The address lies on the thread's own stack.
     #[inline(always)]
     pub fn on_stack(&self, addr: u64) -> bool {
         addr.wrapping_sub(self.hot.stack_lo.load(Relaxed)) < self.hot.stack_bytes.load(Relaxed)
-    }
-
-    /// See [`Thread::last`].
-    #[inline(always)]
-    pub fn set_last(&self, pc: u64, addr: u64, what: u64) {
-        self.hot.last.set(pc, addr, what);
-        if !self.on_stack(addr) {
-            self.hot.last_outside.set(pc, addr, what);
-        }
     }
 
     /// Has every access looked at from now on, or not.

@@ -1,59 +1,68 @@
 //! Accesses.
 
-use crate::cpu::{Thread, enter, live, thread};
+use crate::cpu::{Access, enter, live, thread};
 use crate::{functions, words};
 use tussle_rt_core::wire::*;
 use tussle_rt_core::{quick, record, waits};
 
-/// An access as QEMU describes it: `info` holds the size's logarithm in bits 4 to 6 and reading or writing in bits 16
-/// and 17 (the plugin checks that this is so); an atomic instruction does both at once. `pc` is the instruction's
-/// address plus one: recorded addresses are those behind an instruction.
+/// An access: see [`Access::new`].
 ///
 /// # Safety
 /// The calling thread has this number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_emulated_memory(cpu: u32, info: u32, addr: u64, pc: u64) {
-    let n = 1 << (info >> 4 & 7);
-    let kind = (info >> 16 & 3).saturating_sub(1);
-    let thread = thread(cpu);
-    let repeated = kind == READ && thread.repeats(pc, addr);
-    // SAFETY: the state is the calling thread's.
-    let quick = !repeated && !words::marked(addr) && unsafe { quick::counted(thread.table(), addr, n, kind) };
-    if !quick {
-        slow(&thread, addr, n, kind, pc, repeated);
+    let (thread, access) = (thread(cpu), Access::new(info, addr, pc));
+    let repeated = thread.repeats(access);
+    if repeated && access.kind() == READ {
+        return again(cpu, access);
     }
-    thread.set_last(pc, addr, n | (kind as u64) << 8);
+    // SAFETY: the state is the calling thread's.
+    if words::marked(addr) || !unsafe { quick::counted(thread.table(), addr, access.bytes(), access.kind()) } {
+        seldom(cpu, access);
+    }
 }
 
-#[cold]
-fn slow(thread: &Thread, addr: u64, n: u64, kind: u32, pc: u64, repeated: bool) {
-    if functions::is_quiet(thread.cpu) {
+/// The thread reads what it read just before: it may wait for that.
+#[inline(never)]
+fn again(cpu: u32, access: Access) {
+    if !functions::is_quiet(cpu) && noted(cpu, access) {
+        words::read(cpu, access.addr, access.bytes());
+    }
+}
+
+#[inline(never)]
+fn seldom(cpu: u32, access: Access) {
+    if functions::is_quiet(cpu) {
         return;
     }
+    let (addr, n, kind) = (access.addr, access.bytes(), access.kind());
     // What the compiler keeps on the stack may share a word's hash: there the word itself must be known.
-    let marked = || words::marked(addr) && (!thread.on_stack(addr) || waits::is_known(addr));
-    let waited = repeated || (kind != RMW && marked());
+    let marked = || words::marked(addr) && (!thread(cpu).on_stack(addr) || waits::is_known(addr));
+    let waited = kind != RMW && marked();
     if waited && kind == WRITE {
-        words::stored(thread.cpu, addr, n, pc);
+        words::stored(cpu, addr, n, access.pc());
     }
-    let Some(entered) = enter(thread.cpu) else { return };
-    record::note(&entered, addr, n, kind, pc, false);
-    drop(entered);
-    match waited {
-        true if kind == READ => words::read(thread.cpu, addr, n),
-        true => {}
-        false => words::works(thread.cpu),
+    if noted(cpu, access) {
+        match waited {
+            true if kind == READ => words::read(cpu, addr, n),
+            true => {}
+            false => words::works(cpu),
+        }
     }
+}
+
+/// True if the thread is recorded, and so the access now is.
+fn noted(cpu: u32, access: Access) -> bool {
+    let Some(entered) = enter(cpu) else { return false };
+    record::note(&entered, access.addr, access.bytes(), access.kind(), access.pc(), false);
+    true
 }
 
 /// The thread lets others run: it waits for what it has read last.
 pub fn yielding(cpu: u32) {
-    let (addr, what) = thread(cpu).last();
-    if addr == 0 || functions::is_quiet(cpu) {
-        return;
-    }
-    if what >> 8 == READ as u64 {
-        words::read(cpu, addr, what & 0xff);
+    let Some(last) = thread(cpu).last().filter(|_| !functions::is_quiet(cpu)) else { return };
+    if last.kind() == READ {
+        words::read(cpu, last.addr, last.bytes());
     }
     if let Some(entered) = enter(cpu) {
         waits::yielding(&entered);

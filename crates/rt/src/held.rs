@@ -265,14 +265,17 @@ impl HeldLocks {
         let (mut all, mut inside) = (0.0, BTreeMap::<u64, f64>::new());
         for u in uses {
             let mut words = Words::new(u);
+            let mut sums: BTreeMap<Span, u64> = BTreeMap::new();
             for run in &u.runs {
                 words.join_all(run);
-                for &(range, counts, _) in words.joined() {
-                    let n = (counts.0 + counts.1 + counts.2) as f64;
-                    let share = self.of_runs(line, range, &words, u);
-                    all += n;
-                    share.into_iter().for_each(|s| *inside.entry(s.lock).or_default() += n * s.share);
+                for &(range, (reads, writes, rmws), _) in words.joined() {
+                    *sums.entry(range).or_default() += reads + writes + rmws;
                 }
+            }
+            for (range, n) in sums {
+                let share = self.of_runs(line, range, &words, u);
+                all += n as f64;
+                share.into_iter().for_each(|s| *inside.entry(s.lock).or_default() += n as f64 * s.share);
             }
         }
         inside.values().any(|n| *n >= COVER_MIN * all)
