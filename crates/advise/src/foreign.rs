@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use tussle_contention::group::{FieldUse, Group};
+use tussle_evidence::library::is_go_runtime_s;
 use tussle_evidence::tables::is_of_library;
 use tussle_evidence::{Evidence, Object, ObjectKind, Touch};
 use tussle_model::leaf::DEPTH_MAX;
@@ -155,8 +156,11 @@ fn is_kept(table: &TypeTable, ty: TypeId, mut at: u64, used: &dyn Fn() -> bool) 
     false
 }
 
-/// Code of a library allocated it, std for itself for instance.
+/// Code of a library allocated it, std for itself for instance, or it is a variable of Go's runtime.
 fn is_library_s(e: &Evidence, o: &Object) -> bool {
+    if o.kind == ObjectKind::Global && o.name.as_deref().is_some_and(is_go_runtime_s) {
+        return true;
+    }
     let asks = o.alloc_code.and_then(|c| e.code.get(c as usize)).and_then(|c| c.frames.first());
     let of_std = o.allocator.as_deref().is_some_and(|a| ["std::", "<std::"].iter().any(|s| a.starts_with(s)));
     of_std || asks.is_some_and(|f| is_of_library(&f.file))
@@ -208,7 +212,10 @@ fn first_own(table: &TypeTable, ty: TypeId) -> Option<TypeId> {
 
 /// Declared in the program's own sources, as far as is known.
 pub(crate) fn is_own(a: &Aggregate) -> bool {
-    a.decl.as_ref().is_none_or(|d| !is_of_library(&d.file))
+    match &a.decl {
+        Some(d) => !is_of_library(&d.file),
+        None => !a.name.as_deref().is_some_and(is_go_runtime_s),
+    }
 }
 
 /// The bytes in which C++ keeps what is made there later.

@@ -1,9 +1,10 @@
-//! What the C library keeps for itself: arenas of `malloc`, lists of threads. A recorder inside of programs does not
-//! see it, an emulator does. Users of the library cannot change its layout.
+//! What the C library and Go's runtime keep for themselves: arenas of `malloc`, lists of threads, the scheduler's. A
+//! recorder inside of programs does not see it, an emulator does. Users of them cannot change its layout.
 
 use crate::group::Group;
 use crate::lines::Range;
 use std::collections::{HashMap, HashSet};
+use tussle_evidence::library::is_go_runtime_s;
 use tussle_evidence::*;
 
 /// The allocator of glibc in a program that is linked with it: functions, and how parts of them begin.
@@ -29,6 +30,7 @@ const FUNCTIONS: &[&str] = &[
     "munmap_chunk",
 ];
 const PARTS: &[&str] = &[
+    "ptmalloc_",
     "_int_malloc",
     "_int_free",
     "_int_realloc",
@@ -40,17 +42,25 @@ const PARTS: &[&str] = &[
     "arena_get",
     "__lll_lock",
 ];
-/// Instructions that the compiler keeps as functions of their own, in the program or in a library: who calls them
-/// matters.
-const OUTLINED: &str = "__aarch64_";
-/// Their variables.
-const VARIABLES: &[&str] = &["main_arena", "mp_", "free_list", "list_lock", "narenas"];
-
+/// Instructions that the compiler keeps as functions of their own, in the program or in a library, and what Go's
+/// runtime does to memory as it is told: who calls them matters.
+const OUTLINED: [&str; 6] = [
+    "__aarch64_",
+    "runtime.memmove",
+    "runtime.memclr",
+    "runtime.memequal",
+    "runtime.typedmemmove",
+    "runtime.duff",
+];
+const GO_ALLOCATOR: &str = "runtime.mallocgc";
 /// Lines that others touch, too, with less than this share of a group's cost change nothing: a block of the program
 /// that ends where the next one's header begins.
 const OTHERS_SHARE_MAX: f64 = 0.2;
 
-/// What is fought over is the C library's: memory that it mapped or its own variables, and nobody else touches it.
+/// Who touches bytes of the library's once in so many times does not make them the program's.
+const OTHERS_TOUCH_ONE_IN: u64 = 10;
+
+/// What is fought over is the library's: memory that it mapped or its own variables, and nobody else touches it.
 /// Thread-local variables of the program lie in memory that the library mapped, too, but the program's code touches
 /// them.
 pub fn is_the_library_s(e: &Evidence, group: &Group) -> bool {
@@ -74,36 +84,49 @@ fn may_be_its_own(e: &Evidence, o: &Object) -> bool {
     match o.kind {
         ObjectKind::Mapped => by_code(),
         ObjectKind::Global => {
-            let name = o.name.as_deref().unwrap_or_default();
             let in_it =
                 |m: &Module| m.process == o.process && (m.start..m.end).contains(&o.base) && m.is_c_library();
-            e.modules.iter().any(in_it) || VARIABLES.contains(&name)
+            // Of a library that the program is linked with nobody knows the types.
+            e.modules.iter().any(in_it) || o.ty.is_none()
         }
         ObjectKind::Unknown => true,
+        // A channel, whose type is not known.
+        ObjectKind::Heap => o.ty.is_none() && o.allocator.as_deref() == Some(GO_ALLOCATOR),
         _ => false,
     }
 }
 
-/// Those of the ranges that code touches, all of it the library's.
+/// Those of the ranges that the library's code touches alone, but for what others (the loader, a constructor) do there
+/// once. Not every place in code is kept: where none is, another one of the same object says whose it is.
 fn touched_by_it_alone(e: &Evidence, ranges: &[&Range]) -> HashSet<Range> {
     let mut by_object: HashMap<u32, Vec<&Range>> = HashMap::new();
     ranges.iter().for_each(|r| by_object.entry(r.object).or_default().push(r));
-    let (mut own, mut foreign) = (HashSet::new(), HashSet::new());
+    // Samples of all code, and of others'.
+    let mut samples: HashMap<Range, (u64, u64)> = HashMap::new();
+    let mut objects = HashSet::new();
     for t in &e.touches {
         let end = t.offset + u64::from(t.size);
         let meets = |r: &&&Range| t.offset < r.offset + u64::from(r.size) && r.offset < end;
-        let mut met = by_object.get(&t.object).into_iter().flatten().filter(meets).map(|r| **r).peekable();
+        let mut met = by_object.get(&t.object).into_iter().flatten().filter(meets).peekable();
         if met.peek().is_some() {
-            let of = if is_its_code(e, t.code) { &mut own } else { &mut foreign };
-            of.extend(met);
+            let is_its = is_its_code(e, t.code);
+            objects.extend(is_its.then_some(t.object));
+            for range in met {
+                let sum = samples.entry(**range).or_default();
+                (sum.0, sum.1) = (sum.0 + t.samples, sum.1 + if is_its { 0 } else { t.samples });
+            }
         }
     }
-    &own - &foreign
+    let is_own = |r: &&&Range| match samples.get(**r) {
+        Some((all, others)) => others * OTHERS_TOUCH_ONE_IN <= *all,
+        None => objects.contains(&r.object),
+    };
+    ranges.iter().filter(is_own).map(|r| **r).collect()
 }
 
 fn is_its_code(e: &Evidence, code: u32) -> bool {
     let Some(code) = e.code.get(code as usize) else { return false };
-    let outlined = code.frames.first().is_some_and(|f| f.function.starts_with(OUTLINED));
+    let outlined = code.frames.first().is_some_and(|f| OUTLINED.iter().any(|o| f.function.starts_with(o)));
     let code = match code.chain.first().and_then(|c| e.code.get(*c as usize)) {
         Some(caller) if outlined => caller,
         _ => code,
@@ -114,5 +137,6 @@ fn is_its_code(e: &Evidence, code: u32) -> bool {
         let name = f.function.split('.').next().unwrap_or_default();
         f.line == 0 && (FUNCTIONS.contains(&name) || PARTS.iter().any(|p| name.starts_with(p)))
     };
-    e.is_c_library_s(code) || code.frames.first().is_some_and(in_program)
+    let go = |f: &Frame| is_go_runtime_s(&f.function);
+    e.is_c_library_s(code) || code.frames.first().is_some_and(|f| in_program(f) || go(f))
 }

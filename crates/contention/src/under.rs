@@ -27,6 +27,9 @@ pub struct Under {
 /// the lock's own line, and more of it would be gained.
 const VISIT_MIN: f64 = 32.0;
 
+/// In the number of a lock: it is a line's own, and the rest is its address.
+const TURNS: u64 = 1 << 63;
+
 impl Under {
     /// No lock, or it is not known.
     pub const NONE: Under = Under { lock: 0, sections: 0.0, storing: 0.0, turn: false };
@@ -34,14 +37,19 @@ impl Under {
     /// Of a row of accesses.
     pub fn of(e: &Evidence, a: &Access) -> Under {
         let Some((object, offset, sections, storing)) = a.held else { return Under::NONE };
-        let lock = (u64::from(object) << 32 | (offset & 0xffff_ffff)).wrapping_add(1).max(1);
         let address = |object: u32, offset: u64| {
             e.objects.get(object as usize).map_or(0, |o| o.base).wrapping_add(offset)
         };
         let (lock_at, at) = (address(object, offset), address(a.object, a.offset));
         let elsewhere = LineSize::L64.index(lock_at) != LineSize::L64.index(at);
         let long = a.total() as f64 >= VISIT_MIN * sections as f64;
-        let turn = LineSize::L64.offset(lock_at) == TURN_BYTE || elsewhere && long;
+        let by_turns = LineSize::L64.offset(lock_at) == TURN_BYTE;
+        // Turns are the line's, whichever objects lay there one after the other.
+        let lock = match by_turns {
+            true => TURNS | lock_at,
+            false => (u64::from(object) << 32 | (offset & 0xffff_ffff)).wrapping_add(1).max(1),
+        };
+        let turn = by_turns || elsewhere && long;
         Under { lock, sections: sections as f64, storing: storing as f64, turn }
     }
 

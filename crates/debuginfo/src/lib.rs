@@ -8,6 +8,7 @@ pub mod dwarf;
 pub mod elf;
 pub mod error;
 mod functions;
+pub mod golang;
 mod ikconfig;
 mod open;
 pub mod snapshot;

@@ -18,6 +18,7 @@ use tussle_model::SourceLoc;
 
 use crate::elf::Elf;
 use crate::error::{Damage, Damages, Error};
+use crate::golang::GoTable;
 
 pub use places::{Function, Location, Placed};
 pub use scopes::{FileName, Scope};
@@ -126,6 +127,8 @@ pub struct Symbols {
     /// File has line tables or more.
     pub has_debug_info: bool,
     symbols: Vec<Symbol>,
+    /// Go's own table, where there is no debug information.
+    go: Option<GoTable>,
     context: Option<addr2line::Context<Reader>>,
     units: RefCell<HashMap<usize, Arc<scopes::Unit>>>,
     places: RefCell<HashMap<usize, Arc<places::Places>>>,
@@ -165,6 +168,10 @@ impl Symbols {
         if let Some(dwarf) = &dwarf {
             variables = variables::read(dwarf, &mut problems);
         }
+        let go = if has_debug_info { None } else { GoTable::read(&image) };
+        if let Some(table) = &go {
+            elf::add_go(&mut symbols, table);
+        }
         elf::merge(&mut variables, &symbols);
         let context = dwarf.and_then(|d| match addr2line::Context::from_dwarf(d) {
             Ok(c) => Some(c),
@@ -180,6 +187,7 @@ impl Symbols {
             variables,
             has_debug_info: context.is_some(),
             symbols,
+            go,
             context,
             units: RefCell::default(),
             places: RefCell::default(),
@@ -196,12 +204,10 @@ impl Symbols {
         {
             match frames.first_mut() {
                 Some(f) => f.function = s.name.clone(),
-                None => frames.push(CodeFrame {
-                    function: s.name.clone(),
-                    file: String::new(),
-                    line: 0,
-                    column: 0,
-                }),
+                None => {
+                    let (file, line) = self.go.as_ref().and_then(|g| g.line(svma)).unwrap_or_default();
+                    frames.push(CodeFrame { function: s.name.clone(), file, line, column: 0 });
+                }
             }
         }
         frames

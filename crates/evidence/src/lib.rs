@@ -7,7 +7,7 @@ mod bounds;
 mod cell;
 mod columns;
 pub mod file;
-mod library;
+pub mod library;
 mod lost;
 mod maps;
 mod named;

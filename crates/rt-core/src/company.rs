@@ -36,6 +36,10 @@ const ENOUGH: u32 = 1024;
 const SELDOM: u32 = 8;
 const HARDLY: u32 = 64;
 
+/// Lines of one object that are looked at when it is new, and when it is freed.
+const NEW_LINES_MAX: u64 = 4;
+const FREED_LINES_MAX: u64 = 16;
+
 /// Lines of which the latest user is known at the same time.
 const LINES: usize = 1 << 15;
 /// Bits of a thread's index; with more threads some are taken for one.
@@ -67,6 +71,40 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
     unsafe {
         let w = watched(t, line);
         if (*w).line == line {
+            visits(t, *w);
+        }
+    }
+}
+
+/// The thread has got memory, and is behind whoever freed it. If its kind is one that others free, what it does with
+/// it until it hands it on is a visit, though nobody else was there so far.
+///
+/// # Safety
+/// As [`comes`].
+pub(crate) unsafe fn gets(t: *mut Live, base: u64, size: u64, is_passed: bool) {
+    if size == 0 || !order::watching() {
+        return;
+    }
+    // SAFETY: the caller's promise; `take` gives zeroed room, which is the thread's own.
+    unsafe {
+        if is_part(base, size) && order::is_news(t, base) {
+            order::takes(t, base);
+        }
+        if !is_passed {
+            return;
+        }
+        if (*t).nobody == 0 {
+            (*t).nobody = mem::take(t, size_of::<Company>() as u64);
+        }
+        if (*t).nobody == 0 {
+            return;
+        }
+        (*((*t).nobody as *mut Company)).visits = 0;
+        for line in lines(base, size, NEW_LINES_MAX) {
+            let w = watched(t, line);
+            if (*w).line != line {
+                *w = Watched { line, company: (*t).nobody };
+            }
             visits(t, *w);
         }
     }
@@ -246,6 +284,71 @@ pub(crate) unsafe fn leaves(t: *mut Live) {
     }
 }
 
+/// The thread gives these bytes back: its visits there are over, and whoever gets them next is behind all who had them.
+///
+/// # Safety
+/// As [`leaves`].
+pub(crate) unsafe fn frees(t: *mut Live, base: u64, size: u64) {
+    if size == 0 || !order::watching() {
+        return;
+    }
+    let lines = lines(base, size, FREED_LINES_MAX);
+    // SAFETY: the caller's promise; fewer stays are kept than there are.
+    unsafe {
+        lines.clone().for_each(|line| first(t, line));
+        let mut kept = 0;
+        for k in 0..(*t).stays_count as usize {
+            let stay = (*t).stays[k];
+            if lines.clone().any(|line| line == stay.line) {
+                left(t, stay.company as *mut Company, stay.line);
+            } else {
+                (*t).stays[kept] = stay;
+                kept += 1;
+            }
+        }
+        (*t).stays_count = kept as u32;
+        if is_part(base, size) && order::has_to_give(t, base) {
+            order::gives(t, base, false);
+        }
+    }
+    // On the others something else goes on.
+    lines.filter(|&line| base <= line && line + LINE <= base + size).for_each(order::forget);
+}
+
+/// Some line is not the object's alone.
+fn is_part(base: u64, size: u64) -> bool {
+    (base | size) & (LINE - 1) != 0
+}
+
+/// Whoever frees a message may have had it once: its visit was its first one, of which nothing was noted before.
+///
+/// # Safety
+/// As [`leaves`].
+unsafe fn first(t: *mut Live, line: u64) {
+    // SAFETY: the index is below ENTRIES, and an entry of that line is in use; what is watched has its counts.
+    unsafe {
+        let (i, was_watched) = (record::index(line), (*watched(t, line)).line == line);
+        let e = (&raw mut (*t).entries[0]).add(i);
+        let n = if (*e).key & !HIDDEN == line { record::empty(t, e, i) } else { 0 };
+        let w = *watched(t, line);
+        if was_watched || w.line != line || n < VISIT_MIN {
+            return;
+        }
+        let c = w.company as *mut Company;
+        match order::came(t, line, (*c).before) {
+            Came::Behind => (*c).in_turn = (*c).in_turn.saturating_add(1),
+            Came::Beside => (*c).beside = (*c).beside.saturating_add(1),
+            Came::Unknown | Came::Again => {}
+        }
+    }
+}
+
+/// The lines of some bytes, at most so many.
+fn lines(base: u64, size: u64, most: u64) -> impl Iterator<Item = u64> + Clone {
+    let first = base & !(LINE - 1);
+    (0..(base + size - first).div_ceil(LINE).min(most)).map(move |k| first + k * LINE)
+}
+
 /// A visit is over: who came meanwhile was there at the same time. Short ones count together, until somebody else
 /// comes: of those who come after every access nothing is known.
 ///
@@ -257,9 +360,12 @@ unsafe fn left(t: *mut Live, c: *mut Company, line: u64) {
         if !order::watching() {
             return;
         }
-        let alone = order::latest(line) == (*c).latest;
+        let came = match order::latest(line) {
+            same if same == (*c).latest => (*c).came,
+            other if order::is_of(other, line) => Came::Beside as u16,
+            _ => Came::Unknown as u16,
+        };
         order::used(t, line);
-        let came = if alone { (*c).came } else { Came::Beside as u16 };
         let again = came == Came::Again as u16;
         if !again {
             ((*c).run, (*c).run_came, (*c).counted) = (0, came, 0);

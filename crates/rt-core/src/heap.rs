@@ -5,7 +5,7 @@ use crate::lockfree;
 use crate::sys::Spin;
 use crate::thread::{Entered, now};
 use crate::wire::*;
-use crate::{borders, code, order};
+use crate::{borders, code, company};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Lives of one address that are kept apart though one thread and site had several of them in a row, and though it
@@ -78,6 +78,7 @@ pub fn described(
         if site != 0 {
             counted(site, true);
         }
+        company::gets(t, base & !PART, size, site != 0 && is_looked_at((*at::<Site>(site)).passed));
     }
 }
 
@@ -210,8 +211,13 @@ pub fn dead(entered: &Entered, base: u64) {
         if !slot.is_null() && (*slot).vt1 == u64::MAX {
             size = (*slot).size;
             site = (*slot).site;
+            let own = (*slot).thread == (*((*t).info_at as *mut ThreadInfo)).index;
+            if !own && site != 0 {
+                AtomicU32::from_ptr(&raw mut (*at::<Site>(site)).passed).fetch_add(1, Relaxed);
+            }
+            company::frees(t, base & !PART, size);
             // Lives of one thread that count as one need no border between them.
-            if (*slot).generations < ALIKE || (*slot).thread != (*((*t).info_at as *mut ThreadInfo)).index {
+            if (*slot).generations < ALIKE || !own {
                 borders::part(t, base & !PART, size);
             } else {
                 borders::sweep_range(t, base & !PART, size);
@@ -219,7 +225,6 @@ pub fn dead(entered: &Entered, base: u64) {
             (*slot).vt1 = now(t);
         }
         drop(held);
-        order::freed(base & !PART, size);
         if size != 0 && site != 0 {
             counted(site, false);
         }
@@ -238,6 +243,14 @@ pub fn revived(entered: &Entered, base: u64) {
         }
         drop(held);
     }
+}
+
+/// Whether the next object of a site is one whose way is looked at: what others free was handed on. Once enough was
+/// seen one in many is.
+fn is_looked_at(passed: u32) -> bool {
+    const ENOUGH: u32 = 1024;
+    const SELDOM: u32 = 8;
+    passed != 0 && (passed < ENOUGH || passed.is_multiple_of(SELDOM))
 }
 
 /// Counts an object of a site up or down.

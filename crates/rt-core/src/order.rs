@@ -230,6 +230,11 @@ pub(crate) fn latest(line: u64) -> u64 {
     cell(&LINES, line).load(Acquire)
 }
 
+/// That is a use of this line, not of another one with its place in the table.
+pub(crate) fn is_of(latest: u64, line: u64) -> bool {
+    read(latest, line).is_some()
+}
+
 /// How the thread comes to a line whose latest use that is.
 ///
 /// # Safety
@@ -252,6 +257,37 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64, latest: u64) -> Came {
     }
 }
 
+/// How the thread came to a line, now that it is seen to use it for the first time; that one had it before.
+///
+/// # Safety
+/// `t` is the calling thread's.
+pub(crate) unsafe fn came(t: *mut Live, line: u64, before: u32) -> Came {
+    // SAFETY: the caller's promise; states stay in the mapping, and those that run have numbers below KNOWN.
+    unsafe {
+        let latest = latest(line);
+        let Some((number, _)) = read(latest, line).filter(|r| r.0 == before) else { return Came::Unknown };
+        let other = THREADS[number as usize].load(Acquire) as *mut Live;
+        let is_back = !other.is_null() && stays(other, line);
+        match comes(t, line, latest) {
+            Came::Behind if is_back => Came::Beside,
+            came => came,
+        }
+    }
+}
+
+/// Another thread is at a line, as far as it is seen.
+///
+/// # Safety
+/// `other` is a thread's state.
+unsafe fn stays(other: *mut Live, line: u64) -> bool {
+    // SAFETY: the caller's promise; what the other one changes meanwhile are numbers.
+    unsafe {
+        let count = AtomicU32::from_ptr(&raw mut (*other).stays_count).load(Relaxed) as usize;
+        let stay = |k: usize| AtomicU64::from_ptr(&raw mut (*other).stays[k].line).load(Relaxed);
+        (0..count.min(STAYS)).any(|k| stay(k) == line)
+    }
+}
+
 /// The thread's long use of a line is over with its next step.
 ///
 /// # Safety
@@ -266,18 +302,11 @@ pub(crate) unsafe fn used(t: *mut Live, line: u64) {
     }
 }
 
-/// These bytes are nobody's now: who gets them next is behind all who had them.
-pub(crate) fn freed(base: u64, size: u64) {
-    const LINES_MAX: u64 = 16;
-    if size == 0 || !watching() {
-        return;
-    }
-    let first = base & !(LINE - 1);
-    for k in 0..((base + size - first).div_ceil(LINE)).min(LINES_MAX) {
-        let cell = cell(&LINES, first + k * LINE);
-        if read(cell.load(Relaxed), first + k * LINE).is_some() {
-            cell.store(0, Relaxed);
-        }
+/// A line is nobody's now.
+pub(crate) fn forget(line: u64) {
+    let cell = cell(&LINES, line);
+    if read(cell.load(Relaxed), line).is_some() {
+        cell.store(0, Relaxed);
     }
 }
 

@@ -427,6 +427,8 @@ pub struct Live {
     /// Of them those that it came to since it last gave anything away.
     pub stays: [Watched; STAYS],
     pub stays_count: u32,
+    /// Counts of lines that nobody else uses so far.
+    pub nobody: u64,
     /// What it knows of others, see `order`.
     pub order: Ordered,
 }
@@ -646,7 +648,8 @@ pub struct Site {
     pub next: u32,
     pub thread: u32,
     pub code: u32,
-    pub pad: u32,
+    /// How many of its objects other threads have freed.
+    pub passed: u32,
     pub live: u64,
     pub live_max: u64,
     pub total: u64,

@@ -22,6 +22,8 @@ const RUNS_PER_LINE_MIN: usize = 8;
 const RUNS_PER_LINE_MAX: usize = 512;
 /// The lines where threads meet most, and the runs that each of them keeps.
 const FINE_LINES: usize = 64;
+/// Lines beyond those of which it is read how threads came to them.
+const WATCHED_LINES: usize = 1 << 12;
 const RUNS_PER_FINE_LINE: usize = 4096;
 
 /// So many lines may complete structs in any case; else twice as many as were kept.
@@ -219,18 +221,21 @@ impl<'a> ProcessReader<'a> {
         let traced = Traced::new(self.file, &self.threads, &kept);
         let mut places = Places::new(self.file, parent);
         let whole = self.whole(&lines, &places.structs(&own), &kept);
-        let mut known = whole.clone();
+        met.sort_unstable_by(|a, b| b.cmp(a));
+        // What one place allocates is alike: of the way of objects those tell, too, that nobody fights for.
+        let mut watched = whole.clone();
+        watched.extend(met.iter().take(WATCHED_LINES).map(|m| m.1));
+        let mut known = watched.clone();
         known.extend(traced.lines());
         places.meet(&known);
         // Where threads meet most, time is kept finely; elsewhere the file would only grow.
         met.retain(|m| kept.contains(&m.1));
-        met.sort_unstable_by(|a, b| b.cmp(a));
         met.truncate(FINE_LINES);
         let mut fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
         fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
         let held = traced.held(&whole);
-        let seen: Vec<_> = whole.iter().flat_map(|line| lines.companies(*line)).collect();
+        let seen: Vec<_> = watched.iter().flat_map(|line| lines.companies(*line)).collect();
         let shifts = Shifts::new(seen.into_iter().map(|(line, at, vt, c)| (line, c, places.kind(at, vt))));
         let mut folded = 0;
         let all: Vec<u64> = whole.iter().copied().collect();
@@ -244,9 +249,12 @@ impl<'a> ProcessReader<'a> {
                     _ => RUNS_PER_LINE_MIN,
                 };
                 folded += thin(&mut uses, runs);
-                let by_turns = shifts.are_at(line) && !held.cover(line, &uses);
+                let first = uses.first().map(|u| ((u.rmask | u.wmask).trailing_zeros(), u.runs.first()));
+                let kind =
+                    || first.and_then(|(byte, run)| places.kind(line + u64::from(byte.min(63)), run?.vt0));
+                let known = shifts.at(line, kind).filter(|_| !held.cover(line, &uses));
                 let index = |u: &Use| self.threads[u.thread].index;
-                let turns = if by_turns { Shifts::of(line, &uses, index) } else { Vec::new() };
+                let turns = known.map_or_else(Vec::new, |k| Shifts::of(line, k, &uses, index));
                 for (k, u) in uses.iter().enumerate() {
                     self.one_use(line, u, (&held, turns.get(k).copied().flatten()), &mut places);
                 }

@@ -90,8 +90,9 @@ impl Places {
         end_parts(&mut places);
         for t in file.threads() {
             let (vt0, vt1) = (t.vt0, if t.live != 0 { u64::MAX } else { t.vt1 });
-            // The thread's variables end at its pointer, and begin where its stack ends, if that is told.
-            let told = (1..=TLS_BYTES_MAX).contains(&t.tp.saturating_sub(t.stack_hi));
+            // The thread's variables end at its pointer, and begin where its stack ends, if that is told; the first
+            // thread's stack lies elsewhere.
+            let told = t.creator != NONE && (1..=TLS_BYTES_MAX).contains(&t.tp.saturating_sub(t.stack_hi));
             let low = if told { t.stack_hi } else { t.tp.saturating_sub(TLS_BYTES) };
             let what = What::Tls { thread: t.index };
             places.push(Occupant { base: low, size: t.tp - low, vt0, vt1, what, told: None });

@@ -109,6 +109,15 @@ impl Windows {
     }
 }
 
+/// How it is known that threads took turns at a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It was seen there.
+    Here,
+    /// What lies there is one of many objects, at which they do.
+    ByMany,
+}
+
 /// The lines of a process at which threads took turns.
 #[derive(Default)]
 pub(crate) struct Shifts {
@@ -135,23 +144,35 @@ impl Shifts {
         out
     }
 
-    /// Threads took turns at a line.
-    pub fn are_at(&self, line: u64) -> bool {
-        let Some((own, kind)) = self.lines.get(&line) else { return false };
-        let alike = || match kind {
+    /// How it is known that threads took turns at a line, if they did; `kind` says what lies at one of which nothing
+    /// was seen.
+    pub fn at(&self, line: u64, kind: impl FnOnce() -> Option<Kind>) -> Option<Known> {
+        let are_turns = |kind: &Kind| self.kinds.get(kind).is_some_and(|w| w.are_known() && w.are_turns());
+        let Some((own, kind)) = self.lines.get(&line) else {
+            return kind().filter(|k| matches!(k, Kind::Site(_)) && are_turns(k)).map(|_| Known::ByMany);
+        };
+        let alike = match kind {
             Some(Kind::Page(_)) if own.all < WINDOWS_OWN_MIN => false,
-            Some(kind) => self.kinds.get(kind).is_some_and(|w| w.are_known() && w.are_turns()),
+            Some(kind) => are_turns(kind),
             None => false,
         };
-        own.are_turns() && (own.are_known() || alike())
+        // Of one object among many a meeting or two may be another one's, which had its bytes before.
+        let one = matches!(kind, Some(Kind::Site(_)));
+        let hardly = own.are_ordered() && own.beside < MEETINGS_MIN && one;
+        match own.are_turns() {
+            _ if alike && (own.are_turns() || hardly) && one => Some(Known::ByMany),
+            true if own.are_known() || alike => Some(Known::Here),
+            _ => None,
+        }
     }
 
     /// The lock of its own under which threads used a line where they took turns, of each use. None of a thread that
-    /// was not seen to come and go: it may come at any time. Who was there before the others comes to it no more.
-    pub fn of(line: u64, uses: &[Use], index: impl Fn(&Use) -> u32) -> Vec<Option<Share>> {
+    /// was not seen to come and go: it may come at any time. Who was there before the others comes to it no more. At one
+    /// of many objects each came once at least.
+    pub fn of(line: u64, known: Known, uses: &[Use], index: impl Fn(&Use) -> u32) -> Vec<Option<Share>> {
         let before: Vec<u32> = uses.iter().filter_map(|u| u.company).map(|c| c.before).collect();
         let one = |u: &Use| {
-            let first = || before.contains(&index(u)).then_some(1);
+            let first = || (known == Known::ByMany || before.contains(&index(u))).then_some(1);
             let turns = f64::from(u.company.map(|c| c.turns.max(1)).or_else(first)?);
             let accesses: f64 = u.runs.iter().map(AccessRun::accesses).sum();
             let sections = (turns / accesses.max(1.0)).min(1.0);
@@ -175,7 +196,7 @@ mod tests {
     fn turns(of_line: &[Company], beside: &[Company], kind: Option<Kind>) -> bool {
         let one = |line: u64| move |c: &Company| (line, Company { ..*c }, kind);
         let all = of_line.iter().map(one(LINE)).chain(beside.iter().map(one(LINE + 64)));
-        Shifts::new(all).are_at(LINE)
+        Shifts::new(all).at(LINE, || kind).is_some()
     }
 
     #[test]
@@ -203,7 +224,8 @@ mod tests {
     fn little_was_seen_is_not_nothing_was_there() {
         assert!(!turns(&[seen(7, 0, 0), seen(8, 0, 0)], &[], None));
         assert!(!turns(&[seen(40, 0, 50)], &[], None));
-        assert!(!turns(&[], &[seen(100, 0, 0)], Some(Kind::Site(1))));
+        assert!(!turns(&[], &[seen(100, 0, 0)], Some(Kind::Page(0))));
+        assert!(turns(&[], &[seen(100, 0, 0)], Some(Kind::Site(1))), "one of many objects");
     }
 
     #[test]
@@ -237,7 +259,7 @@ mod tests {
         let first = Use { runs: vec![run.clone()], ..Use::none() };
         let then = Use { thread: 1, runs: vec![run.clone()], company, ..Use::none() };
         let never = Use { thread: 2, runs: vec![run], ..Use::none() };
-        let shares = Shifts::of(LINE, &[first, then, never], |u| u.thread as u32);
+        let shares = Shifts::of(LINE, Known::Here, &[first, then, never], |u| u.thread as u32);
         let sections: Vec<_> =
             shares.iter().map(|s| s.map(|s| (s.lock, s.share, s.sections, s.storing))).collect();
         assert_eq!(sections, [Some((LINE + 1, 1.0, 0.0025, 0.0025)), Some((LINE + 1, 1.0, 0.1, 0.1)), None]);

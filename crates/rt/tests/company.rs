@@ -51,6 +51,21 @@ fn objects_that_are_handed_on_soon_without_a_lock_are_no_fight() {
     assert!((0..25).any(|_| share() < 0.06));
 }
 
+/// Memory that one thread frees is another one's next message.
+#[test]
+fn messages_that_are_freed_and_made_anew_are_no_fight() {
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("freed", &[]);
+    for mode in ["aligned", "plain"] {
+        for one_cpu in [false, true] {
+            let how = How { one_cpu, ..How::default() };
+            let share = || share_of(STORES, &lab, &exe, &[mode], how);
+            let most = || (0..5).filter(|_| share() < 0.06).count() >= 3;
+            assert!((0..5).any(|_| most()), "{mode}, one CPU {one_cpu}");
+        }
+    }
+}
+
 /// Who hands objects on does not hand on what else it has.
 #[test]
 fn what_lies_beside_a_queue_is_not_handed_on() {

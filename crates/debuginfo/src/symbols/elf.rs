@@ -4,6 +4,7 @@ use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
 
 use super::{Segment, Symbol, SymbolKind, TlsSegment, Variable, demangle};
 use crate::elf::Elf;
+use crate::golang::GoTable;
 
 const PF_W: u32 = 2;
 const PT_TLS: u32 = 7;
@@ -25,6 +26,20 @@ pub(super) fn symbols(elf: &Elf) -> Vec<Symbol> {
     }
     sort(&mut out);
     out
+}
+
+/// Adds the functions of Go's own table that the symbols do not have.
+pub(super) fn add_go(symbols: &mut Vec<Symbol>, table: &GoTable) {
+    let known: std::collections::HashSet<u64> =
+        symbols.iter().filter(|s| s.kind == SymbolKind::Code).map(|s| s.svma).collect();
+    let new = table.functions().filter(|f| !known.contains(&f.range.0));
+    symbols.extend(new.map(|f| Symbol {
+        name: f.name,
+        svma: f.range.0,
+        size: f.range.1 - f.range.0,
+        kind: SymbolKind::Code,
+    }));
+    sort(symbols);
 }
 
 /// By address, the larger first, so that a lookup backwards meets the smallest.

@@ -3,9 +3,12 @@
 
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use tussle_debuginfo::Elf;
+use tussle_debuginfo::golang::GoTable;
 use tussle_rt::watched::*;
 
 /// Symbols and what they do.
@@ -166,11 +169,8 @@ fn library(out: &mut String, path: &Path, bytes: &[u8]) -> Vec<String> {
     if BETWEEN_LIBRARIES.iter().any(|l| name.starts_with(l)) {
         between.extend(segments.iter().filter(|s| s.code).map(|s| (s.offset, s.bytes)));
     }
-    for s in file.symbols().chain(file.dynamic_symbols()) {
-        let (Ok(name), Some(place)) = (s.name(), place(s.address())) else { continue };
-        if s.kind() != SymbolKind::Text || !s.is_definition() {
-            continue;
-        }
+    for (name, address, size) in functions(&file, bytes) {
+        let (name, Some(place)) = (&*name, place(address)) else { continue };
         // Go 1.26 says of functions in assembly how they are called.
         let plain = name.strip_suffix(".abi0").unwrap_or(name);
         let family = || FAMILIES.iter().find(|f| plain.starts_with(f.0));
@@ -178,7 +178,7 @@ fn library(out: &mut String, path: &Path, bytes: &[u8]) -> Vec<String> {
             at.insert(place, f.1);
         }
         if is_between(name) {
-            between.push((place, s.size()));
+            between.push((place, size));
         }
     }
     // Writing to text cannot fail.
@@ -190,6 +190,20 @@ fn library(out: &mut String, path: &Path, bytes: &[u8]) -> Vec<String> {
         let _ = writeln!(out, "between {from:x} {bytes:x}");
     }
     needed(&file, bytes)
+}
+
+/// Names, addresses and bytes of functions: by the symbols, without any by Go's own table.
+fn functions<'a>(file: &object::File<'a>, bytes: &[u8]) -> Vec<(Cow<'a, str>, u64, u64)> {
+    let is_one = |s: &object::Symbol<'a, '_>| s.kind() == SymbolKind::Text && s.is_definition();
+    let all = file.symbols().chain(file.dynamic_symbols()).filter(is_one);
+    let named = |s: object::Symbol<'a, '_>| Some((s.name().ok()?.into(), s.address(), s.size()));
+    let mut out: Vec<_> = all.filter_map(named).collect();
+    if file.symbols().next().is_none()
+        && let Some(go) = Elf::parse(bytes).ok().and_then(|elf| GoTable::read(&elf))
+    {
+        out.extend(go.functions().map(|f| (f.name.into(), f.range.0, f.range.1 - f.range.0)));
+    }
+    out
 }
 
 fn is_between(symbol: &str) -> bool {
