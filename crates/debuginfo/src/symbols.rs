@@ -218,8 +218,8 @@ impl Symbols {
         let Some(context) = &self.context else { return out };
         let Ok(mut frames) = context.find_frames(svma).skip_all_loads() else { return out };
         while let Ok(Some(frame)) = frames.next() {
-            let function =
-                frame.function.as_ref().and_then(|f| f.demangle().ok()).unwrap_or_default().into_owned();
+            let name = frame.function.as_ref().and_then(|f| f.raw_name().ok());
+            let function = name.map(|n| demangle(&n)).unwrap_or_default();
             let place = frame.location.as_ref();
             out.push(CodeFrame {
                 function,

@@ -198,3 +198,16 @@ fn twelve_programs_read_as_in_gdb() {
     scores.iter().for_each(|(what, score)| assert_good(what.trim(), score));
     assert!(scores.len() >= 12, "only {} programs", scores.len());
 }
+
+/// `static void i()` has no mangled name in the debug information, and `i` is no type.
+#[test]
+fn short_names_of_static_functions_are_no_types() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "volatile int n;\nstatic void __attribute__((noinline)) i() { n++; }\nint main() { i(); }\n";
+    std::fs::write(dir.path().join("a.cc"), source).unwrap();
+    run(dir.path(), "g++ -O2 -g -c a.cc");
+    let bytes = std::fs::read(dir.path().join("a.o")).unwrap();
+    let (symbols, _) = tussle_debuginfo::symbols::Symbols::read(&bytes, None).unwrap();
+    let at = symbols.functions().find(|s| s.name == "i()").unwrap().svma;
+    assert_eq!(symbols.frames(at)[0].function, "i");
+}
