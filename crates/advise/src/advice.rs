@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use tussle_evidence::{Evidence, Object, ObjectKind, Unit};
 use tussle_model::leaf::{Arrays, leaves};
 use tussle_model::near::also_fields;
-use tussle_model::{Language, LineSize, SourceLoc, Type, TypeId};
+use tussle_model::{Language, LineSize, SourceLoc, TypeId};
 
 use crate::abi::Shapes;
 use crate::builds::{Build, Mapped};
@@ -26,6 +26,7 @@ use crate::rank::{pareto, sort_best};
 use crate::relayout::{Relayout, RelayoutError};
 use crate::room;
 use crate::scene::Scene;
+use crate::stays::Stays;
 use crate::turns::{self, Envelope};
 use crate::variables;
 
@@ -46,9 +47,6 @@ const LEAVES_COMPARED_MAX: usize = 2000;
 
 /// Sizes of lines that are laid out, bytes.
 const LINES_BYTES: std::ops::RangeInclusive<u64> = 16..=4096;
-
-/// Members with a smaller share of the hottest one's use do not count beside it.
-const ALONE_SHARE_MAX: f64 = 0.01;
 
 /// What the sources say against edits of the struct; `None`: nothing.
 pub type Refuses<'a> = &'a dyn Fn(&[Edit]) -> Option<String>;
@@ -195,8 +193,8 @@ pub struct Report {
     pub class: Class,
     /// A layout helps at other addresses only.
     pub latent: bool,
-    /// The one member that is used where threads meet, if it has parts: no move of members parts these.
-    pub inside: Option<String>,
+    /// Why no move of members parts what fights, if it is known.
+    pub stays: Option<Stays>,
     /// Transfers today.
     pub cost: Cost,
     /// Who shares with whom today.
@@ -414,7 +412,7 @@ impl<'a> Search<'a> {
             unit: self.scene.evidence.run.unit.to_string(),
             class: self.class,
             latent: self.latent,
-            inside: self.inside(),
+            stays: Stays::of(self.scene),
             cost: self.before,
             sharing: self.sharing.clone(),
             advices,
@@ -422,17 +420,6 @@ impl<'a> Search<'a> {
             evaluated,
             notes,
         })
-    }
-
-    fn inside(&self) -> Option<String> {
-        let hot = hot_members(self.scene);
-        let (name, most) = hot.first()?;
-        let table = &self.scene.evidence.types;
-        let member =
-            table.aggregate(self.scene.target)?.members.iter().find(|m| m.name.as_ref() == Some(name))?;
-        let parts = matches!(table.get(table.strip(member.ty)), Type::Aggregate(_) | Type::Array { .. });
-        let alone = hot.iter().skip(1).all(|h| h.1 < ALONE_SHARE_MAX * most);
-        (parts && alone).then(|| name.clone())
     }
 
     /// Drops what the sources do not allow; the best of it with the reason.

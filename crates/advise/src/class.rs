@@ -111,7 +111,7 @@ impl Class {
     /// What to do instead of, or besides, a layout.
     pub fn remedy(self) -> &'static str {
         match self {
-            Class::LayoutHelps => "move the fields apart: `tussle advise` says how",
+            Class::LayoutHelps => "move the fields apart: `tussle advise` says how, or why not",
             Class::Undecided => {
                 "a layout would remove a part that is within the error of these numbers: a small one, or what happens \
                  where threads take turns, mostly"
@@ -178,6 +178,9 @@ impl Judged<'_> {
             Some(o) if o.kind == ObjectKind::Stack && o.name.is_some() => {
                 "give each of these local variables a line of its own where it is declared (`alignas(64)`)"
             }
+            Some(o) if is_variable(o) && (o.count > 1 || o.ty.is_some_and(|t| is_array(e, t))) => {
+                "give each of its elements a line of its own: a struct around it that is aligned (`alignas(64)`)"
+            }
             Some(o) if number(o) && o.count > 1 => {
                 "put each element into a struct of your own that is aligned to a line: it has no members to move"
             }
@@ -208,8 +211,13 @@ impl Judged<'_> {
         {
             return source_name(&e.types, own);
         }
-        of_one.then(|| holder_of(&e.types, ty, a.offset, b.offset))?
+        let own = || own_in_library_s(&e.types, ty).and_then(|own| source_name(&e.types, own));
+        of_one.then(|| holder_of(&e.types, ty, a.offset, b.offset).or_else(own))?
     }
+}
+
+fn is_array(e: &Evidence, ty: TypeId) -> bool {
+    matches!(e.types.get(e.types.strip(ty)), Type::Array { .. })
 }
 
 fn is_variable(o: &Object) -> bool {

@@ -228,7 +228,10 @@ fn what_no_move_parts_is_said_as_it_is() {
     let e = s.evidence();
     let ask = |name: &str| crate::advise(&e, name, &crate::advice::Options::default());
     let report = ask("struct conn").unwrap();
-    assert_eq!((report.class, report.inside.as_deref()), (Class::LayoutHelps, Some("io")));
+    assert_eq!(
+        (report.class, report.stays),
+        (Class::LayoutHelps, Some(crate::stays::Stays::Inside("io".into())))
+    );
     let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
     let judged = judge(&e, &namer, &seen);
     let of_io = judged.iter().find(|j| j.group.title().contains("io")).unwrap();

@@ -31,6 +31,7 @@ pub mod relayout;
 mod room;
 pub mod scene;
 pub mod signs;
+pub mod stays;
 #[cfg(test)]
 mod testing;
 pub mod turns;

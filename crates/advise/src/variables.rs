@@ -51,7 +51,7 @@ pub fn report(evidence: &Evidence, name: &str, line: u64) -> Option<Report> {
         unit: evidence.run.unit.to_string(),
         class: plan.class,
         latent: plan.latent,
-        inside: None,
+        stays: None,
         cost: before,
         sharing,
         advices: plan.advice(evidence, line).into_iter().collect(),

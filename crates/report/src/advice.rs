@@ -10,6 +10,7 @@ use tussle_render::{Cell, Column, Fact, Node, Span, Tone, View, thousands};
 use tussle_advise::advice::{Advice, Report};
 use tussle_advise::class::Class;
 use tussle_advise::cost::Cost;
+use tussle_advise::stays::Stays;
 use tussle_advise::turns::{AtTurn, Sign};
 
 /// Version of the JSON document of `advise`.
@@ -133,13 +134,8 @@ fn verdict(report: &Report) -> String {
             format!("{words}, but no patch would do what gains enough: the note says why.")
         }
         Class::LayoutHelps | Class::Undecided => {
-            let why = match &report.inside {
-                Some(m) => format!(
-                    "what fights lies inside of its member {m}. Part that by hand: tussle moves whole members of \
-                     structs that have a name, and parts elements of arrays"
-                ),
-                None => "what fights may be another object, or memory without members".into(),
-            };
+            let unknown = || "what fights may be another object, or memory without members".into();
+            let why = report.stays.as_ref().map_or_else(unknown, Stays::words);
             format!("{words}, but no move, exchange or alignment of its members gains enough: {why}.")
         }
     }

@@ -32,7 +32,7 @@ fn two_counters_in_one_line() {
     (left out, the screen is narrow: of accesses)
 
     #1  struct stats.hits ⟷ struct stats.misses
-      class       a layout helps: move the fields apart: `tussle advise` says how
+      class       a layout helps: move the fields apart: `tussle advise` says how, or why not
       E           50,000 expected invalidations, 50% of 100,000 accesses
       even split  50,000: the same, the threads did equal shares
       transfers   50,000: 50,000 stores that find the line elsewhere, 0 copies lost; with every byte
