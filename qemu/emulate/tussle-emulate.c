@@ -399,8 +399,10 @@ static void vcpu_begins(qemu_plugin_id_t id, unsigned vcpu)
     if (creating < 0) {
         return;
     }
-    struct within stack = stack_below(tussle_emulated_child_stack(creating));
-    tussle_emulated_created(creating, vcpu, stack.lo, stack.hi);
+    /* What lies above is the thread library's, and thread-local variables. */
+    uint64_t top = tussle_emulated_child_stack(creating);
+    struct within stack = stack_below(top);
+    tussle_emulated_created(creating, vcpu, stack.lo, stack.hi ? top : 0);
 }
 
 static void vcpu_ends(qemu_plugin_id_t id, unsigned vcpu)

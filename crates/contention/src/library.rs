@@ -90,6 +90,8 @@ fn may_be_its_own(e: &Evidence, o: &Object) -> bool {
             e.modules.iter().any(in_it) || o.ty.is_none()
         }
         ObjectKind::Unknown => true,
+        // What the thread library keeps of a thread lies above its stack.
+        ObjectKind::Tls | ObjectKind::Stack => o.ty.is_none(),
         // A channel, whose type is not known.
         ObjectKind::Heap => o.ty.is_none() && o.allocator.as_deref() == Some(GO_ALLOCATOR),
         _ => false,

@@ -454,8 +454,8 @@ pub fn mapped(entered: &Entered, at: u64, size: u64) {
     heap::born(entered, at, size, MMAP, 4096, pc);
 }
 
-/// The thread is in an allocation: memory from the system is the allocator's.
+/// The thread is in an allocation, or creates a thread: memory from the system is the allocator's, or a stack.
 pub fn allocating(cpu: u32) -> bool {
     // SAFETY: the calling thread has this number.
-    unsafe { innermost(Cpu::of(cpu)).is_some_and(|p| ALLOCATIONS.contains(&p.kind)) }
+    unsafe { innermost(Cpu::of(cpu)).is_some_and(|p| ALLOCATIONS.contains(&p.kind) || p.kind == CREATE) }
 }
