@@ -205,7 +205,7 @@ mod tests {
         ];
         parts[4].extend([0u32, 16, 32].iter().flat_map(|n| n.to_le_bytes()));
         parts[4].resize(16, 0);
-        // Entry, name, arguments, deferred, stack, files, lines, further tables, unit, first line, flags; the third one.
+        // Entry, name, arguments, deferred, stack, files, lines, further tables, unit, first line, flags, tables.
         let record = [0u32, 0, 0, 0, 0, 8, 1, 3, 0, 6, 0, 0, 0, 13];
         parts[4].extend(record.iter().flat_map(|n| n.to_le_bytes()));
         let mut bytes = [&MAGICS[1].to_le_bytes()[..], &[0, 0, 1, 8]].concat();

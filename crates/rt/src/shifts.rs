@@ -167,8 +167,8 @@ impl Shifts {
     }
 
     /// The lock of its own under which threads used a line where they took turns, of each use. None of a thread that
-    /// was not seen to come and go: it may come at any time. Who was there before the others comes to it no more. At one
-    /// of many objects each came once at least.
+    /// was not seen to come and go: it may come at any time. Who was there before the others comes to it no more.
+    /// At one of many objects each came once at least.
     pub fn of(line: u64, known: Known, uses: &[Use], index: impl Fn(&Use) -> u32) -> Vec<Option<Share>> {
         let before: Vec<u32> = uses.iter().filter_map(|u| u.company).map(|c| c.before).collect();
         let one = |u: &Use| {
