@@ -17,6 +17,7 @@ use tussle_model::{Aggregate, LineSize, Member, MemberRole, Type, TypeId, TypeTa
 use crate::foreign::{is_a_library_s, is_own, own_in_library_s};
 use crate::named::source_name;
 use crate::relayout::member_at;
+use crate::variables::is_storage;
 
 /// A group is listed from this cost on, and a layout helps only if it removes as much: stores that find the line
 /// elsewhere and read copies lost, in the evidence's own unit.
@@ -177,6 +178,9 @@ impl Judged<'_> {
         match self.first_object(e) {
             Some(o) if o.kind == ObjectKind::Stack && o.name.is_some() => {
                 "give each of these local variables a line of its own where it is declared (`alignas(64)`)"
+            }
+            Some(o) if is_storage(e, &self.group, o) => {
+                "have the program hand out whole lines of this memory; `TUSSLE_PART` tells tussle what lies there"
             }
             Some(o) if is_variable(o) && (o.count > 1 || o.ty.is_some_and(|t| is_array(e, t))) => {
                 "give each of its elements a line of its own: a struct around it that is aligned (`alignas(64)`)"

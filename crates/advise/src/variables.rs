@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use tussle_contention::analysis::{HiddenBy, Latent};
-use tussle_contention::group::{FieldPair, Group, groups};
+use tussle_contention::group::{FieldPair, FieldUse, Group, groups};
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::{LineSize, Type, TypeId, TypeTable};
 
@@ -80,7 +80,7 @@ fn is_plain(e: &Evidence, o: &Object) -> bool {
 }
 
 /// Bytes of an array's first-dimension elements.
-fn stride(types: &TypeTable, o: &Object) -> Option<u64> {
+pub(crate) fn stride(types: &TypeTable, o: &Object) -> Option<u64> {
     match types.get(types.strip(o.ty?)) {
         Type::Array { counts, .. } => {
             let n = (*counts.first()?)?;
@@ -147,7 +147,15 @@ fn spreads(e: &Evidence, group: &Group<'_>, pairs: &[FieldPair], o: &Object, lin
         let object = group.fields.get(f).and_then(|f| e.objects.get(f.object as usize));
         object.is_some_and(|x| x.name == o.name && x.kind == o.kind)
     };
-    !whole && pairs.iter().any(|p| of(p.stored) && of(p.lost))
+    !whole && !is_storage(e, group, o) && pairs.iter().any(|p| of(p.stored) && of(p.lost))
+}
+
+/// An array of bytes in which the program keeps something larger: its elements mean nothing.
+pub(crate) fn is_storage(e: &Evidence, group: &Group<'_>, o: &Object) -> bool {
+    let alike =
+        |f: &FieldUse| e.objects.get(f.object as usize).is_some_and(|x| x.name == o.name && x.kind == o.kind);
+    o.kind == ObjectKind::Global
+        && stride(&e.types, o).is_some_and(|s| group.fields.iter().any(|f| f.size > s && alike(f)))
 }
 
 impl Plan {

@@ -191,6 +191,23 @@ fn variables_have_a_bill_as_structs_have() {
     assert_eq!(advise(&e, "sent", &Options::default()).expect("a report").advices.len(), 1);
 }
 
+/// `char pool[64]`, from which a program hands out its objects: a line for each of its bytes parts nothing that it has.
+#[test]
+fn bytes_that_hold_something_larger_are_no_elements() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let start = s.code("worker", "w.c", 10, &[]);
+    let workers = [s.worker(main, start), s.worker(main, start)];
+    let base = Base { name: "char".into(), size: 1, encoding: Encoding::Signed };
+    let char = s.tables().types.push(Type::Base(base));
+    let array = s.tables().types.push(Type::Array { elem: char, counts: vec![Some(64)] });
+    let pool = s.global("pool", 0x1000, 64, Some(array), 64);
+    for (at, w) in [8, 32].into_iter().zip(workers) {
+        s.access(pool, at, 8, w, ALL, [0, 100_000, 0]);
+    }
+    assert_eq!(best(&s.evidence(), &Options::default()), []);
+}
+
 #[test]
 fn a_size_that_no_line_has_is_refused() {
     let e = three_longs().evidence();
