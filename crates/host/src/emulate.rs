@@ -37,6 +37,9 @@ pub enum EmulateError {
     /// Not a program for a machine that is known.
     #[error("it is a {0} program: 64-bit x86, Arm and RISC-V programs can be emulated")]
     Machine(String),
+    /// Neither a program nor a script that says what runs it.
+    #[error("it is no program: neither an ELF file nor a script that begins with `#!`")]
+    Other,
     /// `#!`.
     #[error("it is a script for `{0}`: emulate the interpreter and give it the script")]
     Script(String),
@@ -154,6 +157,9 @@ fn machine_of(bytes: &[u8]) -> Result<Machine, EmulateError> {
         let line = rest.split(|&b| b == b'\n').next().unwrap_or(&[]);
         return Err(EmulateError::Script(String::from_utf8_lossy(line).trim().to_string()));
     }
+    if !bytes.starts_with(&elf::ELFMAG) {
+        return Err(EmulateError::Other);
+    }
     let header = elf::FileHeader64::<Endianness>::parse(bytes);
     let header = header.map_err(|_| EmulateError::Machine("foreign or 32-bit".into()))?;
     let e = header.endian().map_err(|e| EmulateError::Machine(e.to_string()))?;
@@ -236,6 +242,7 @@ mod tests {
         assert!(refused.contains("POWER"), "{refused}");
         assert!(matches!(machine_of(b"#!/bin/sh\n"), Err(EmulateError::Script(s)) if s == "/bin/sh"));
         assert!(matches!(machine_of(b"\x7fELF"), Err(EmulateError::Machine(_))));
+        assert!(matches!(machine_of(b"echo hello"), Err(EmulateError::Other)));
     }
 
     #[test]
