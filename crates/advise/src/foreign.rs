@@ -214,8 +214,14 @@ fn first_own(table: &TypeTable, ty: TypeId) -> Option<TypeId> {
 pub(crate) fn is_own(a: &Aggregate) -> bool {
     match &a.decl {
         Some(d) => !is_of_library(&d.file),
-        None => !a.name.as_deref().is_some_and(is_go_runtime_s),
+        None => !a.name.as_deref().is_some_and(|n| is_go_runtime_s(n) || is_rust_s(a.language, n)),
     }
+}
+
+/// A type of Rust's own libraries: the compiler does not say where types are declared.
+fn is_rust_s(language: Language, name: &str) -> bool {
+    language == Language::Rust
+        && ["std::", "core::", "alloc::", "hashbrown::"].iter().any(|c| name.starts_with(c))
 }
 
 /// The bytes in which C++ keeps what is made there later.
