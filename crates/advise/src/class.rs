@@ -12,7 +12,7 @@ use tussle_contention::library::is_the_library_s;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, Object, ObjectKind, Source, UNREAD};
 use tussle_model::leaf::DEPTH_MAX;
-use tussle_model::{Aggregate, LineSize, Member, MemberRole, Type, TypeId, TypeTable};
+use tussle_model::{Aggregate, AggregateKind, LineSize, Member, MemberRole, Type, TypeId, TypeTable};
 
 use crate::foreign::{is_a_library_s, is_own, own_in_library_s};
 use crate::named::source_name;
@@ -172,9 +172,7 @@ impl Judged<'_> {
 
     /// How a program parts what fights where tussle has no patch.
     pub fn by_hand(&self, e: &Evidence) -> &'static str {
-        let number = |o: &Object| {
-            o.ty.is_some_and(|t| matches!(e.types.get(e.types.strip(t)), Type::Base(_))) && !is_variable(o)
-        };
+        let number = |o: &Object| o.ty.is_some_and(|t| is_number(&e.types, t)) && !is_variable(o);
         match self.first_object(e) {
             Some(o) if o.kind == ObjectKind::Stack && o.name.is_some() => {
                 "give each of these local variables a line of its own where it is declared (`alignas(64)`)"
@@ -192,8 +190,8 @@ impl Judged<'_> {
                 "give each object a line of its own where it is allocated: it has no members to move"
             }
             _ => {
-                "give what each thread uses a line of its own, by hand (`alignas(64)`): tussle knows no struct of the \
-                 program's there that it could change"
+                "give what each thread uses a line of its own, by hand (`alignas(64)`, `#[repr(align(64))]`): tussle \
+                 knows no struct of the program's there that it could change"
             }
         }
     }
@@ -217,6 +215,17 @@ impl Judged<'_> {
         }
         let own = || own_in_library_s(&e.types, ty).and_then(|own| source_name(&e.types, own));
         of_one.then(|| holder_of(&e.types, ty, a.offset, b.offset).or_else(own))?
+    }
+}
+
+/// A number, or what a library makes of one (`std::atomic<long>`, `AtomicU64`).
+fn is_number(types: &TypeTable, ty: TypeId) -> bool {
+    match types.get(types.strip(ty)) {
+        Type::Base(_) => true,
+        Type::Aggregate(a) => {
+            !is_own(a) && a.kind != AggregateKind::Union && own_in_library_s(types, ty).is_none()
+        }
+        _ => false,
     }
 }
 
