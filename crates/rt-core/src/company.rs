@@ -260,6 +260,12 @@ pub unsafe fn fences(t: *mut Live) {
     unsafe { (*t).order.fenced = 1 }
 }
 
+/// The program ends: the calling thread's visits do.
+pub fn ends_all(entered: &Entered) {
+    // SAFETY: the thread is inside the recorder.
+    unsafe { leaves(entered.live()) }
+}
+
 /// The thread's visits are over.
 ///
 /// # Safety
@@ -312,7 +318,8 @@ pub(crate) unsafe fn frees(t: *mut Live, base: u64, size: u64) {
         }
     }
     // On the others something else goes on.
-    lines.filter(|&line| base <= line && line + LINE <= base + size).for_each(order::forget);
+    let end = base.saturating_add(size);
+    lines.filter(|&line| base <= line && line.saturating_add(LINE) <= end).for_each(order::forget);
 }
 
 /// Some line is not the object's alone.
@@ -335,7 +342,9 @@ unsafe fn first(t: *mut Live, line: u64) {
             return;
         }
         let c = w.company as *mut Company;
-        match order::came(t, line, (*c).before) {
+        let came = order::came(t, line, (*c).before);
+        adds(c, came as u16, n.into());
+        match came {
             Came::Behind => (*c).in_turn = (*c).in_turn.saturating_add(1),
             Came::Beside => (*c).beside = (*c).beside.saturating_add(1),
             Came::Unknown | Came::Again => {}
@@ -346,7 +355,8 @@ unsafe fn first(t: *mut Live, line: u64) {
 /// The lines of some bytes, at most so many.
 fn lines(base: u64, size: u64, most: u64) -> impl Iterator<Item = u64> + Clone {
     let first = base & !(LINE - 1);
-    (0..(base + size - first).div_ceil(LINE).min(most)).map(move |k| first + k * LINE)
+    let count = (base - first).saturating_add(size).div_ceil(LINE).min(most);
+    (0..count).map(move |k| first.wrapping_add(k * LINE))
 }
 
 /// A visit is over: who came meanwhile was there at the same time. Short ones count together, until somebody else
@@ -373,6 +383,10 @@ unsafe fn left(t: *mut Live, c: *mut Company, line: u64) {
         (*c).run = (*c).run.saturating_add((*c).length);
         let long = (*c).run >= VISIT_MIN && (*c).counted == 0;
         (*c).counted |= long as u16;
+        if (*c).counted != 0 {
+            let accesses = u64::from(if long { (*c).run } else { (*c).length });
+            adds(c, (*c).run_came, accesses);
+        }
         let counter = match (*c).run_came {
             _ if again && (*c).length >= VISIT_MIN => &raw mut (*c).again,
             came if long && came == Came::Behind as u16 => &raw mut (*c).in_turn,
@@ -380,6 +394,22 @@ unsafe fn left(t: *mut Live, c: *mut Company, line: u64) {
             _ => return,
         };
         *counter = (*counter).saturating_add(1);
+    }
+}
+
+/// So many accesses happened in visits that began like that.
+///
+/// # Safety
+/// `c` is the calling thread's counts of a line.
+unsafe fn adds(c: *mut Company, came: u16, accesses: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sum = match came {
+            came if came == Came::Behind as u16 => &raw mut (*c).in_turn_accesses,
+            came if came == Came::Beside as u16 => &raw mut (*c).beside_accesses,
+            _ => return,
+        };
+        *sum = (*sum).saturating_add(accesses);
     }
 }
 

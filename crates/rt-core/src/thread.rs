@@ -355,6 +355,7 @@ pub unsafe fn end(t: *mut Live) {
         crate::early::end(t);
         crate::sections::reset(t);
         crate::standing::end(t);
+        crate::company::leaves(t);
         record::sweep(t);
         let info = (*t).info_at as *mut ThreadInfo;
         AtomicU64::from_ptr(&raw mut (*info).vt1).store(now(t), Relaxed);

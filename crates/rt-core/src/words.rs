@@ -143,4 +143,7 @@ pub struct Company {
     pub turns: u32,
     /// Visits so far, of whatever length.
     pub visits: u32,
+    /// Accesses in visits that were in turn, and in those beside another one's.
+    pub in_turn_accesses: u64,
+    pub beside_accesses: u64,
 }

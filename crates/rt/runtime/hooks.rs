@@ -183,5 +183,8 @@ pub unsafe extern "C" fn tussle_init() {
 /// Behind an exported name: the arguments are the program's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tussle_fini() {
+    if let Some(entered) = crate::thread::enter() {
+        tussle_rt_core::company::ends_all(&entered);
+    }
     crate::arena::mark_end(END_EXITED, 0);
 }

@@ -7,7 +7,7 @@ use crate::objects::{Places, What, blank};
 use crate::operations::Traced;
 use crate::raw::RawFile;
 use crate::shared::Shared;
-use crate::shifts::Shifts;
+use crate::shifts::{Kind, Shifts};
 use crate::wire::*;
 use crate::words::{Counts, Span, Words, touched};
 use std::collections::{BTreeSet, HashMap};
@@ -236,7 +236,10 @@ impl<'a> ProcessReader<'a> {
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
         let held = traced.held(&whole);
         let seen: Vec<_> = watched.iter().flat_map(|line| lines.companies(*line)).collect();
-        let shifts = Shifts::new(seen.into_iter().map(|(line, at, vt, c)| (line, c, places.kind(at, vt))));
+        let seen = seen.into_iter().map(|(line, at, vt, c)| (line, c, places.kind(at, vt)));
+        let shifts = Shifts::new(
+            seen.filter(|(line, _, kind)| whole.contains(line) || matches!(kind, Some(Kind::Site(_)))),
+        );
         let mut folded = 0;
         let all: Vec<u64> = whole.iter().copied().collect();
         let chunks = all.len().div_ceil(LINES_AT_ONCE).max(1) as f64;

@@ -16,6 +16,9 @@ const WINDOWS_OWN_MIN: u64 = 4;
 /// late.
 const PER_MEETING: u64 = 32;
 
+/// Of so many accesses at most one was in a visit beside another one's.
+const PER_HEAVY: u64 = 8;
+
 /// Fewer turns may be threads that happened to run one after the other.
 const TURNS_MIN: u64 = 8;
 
@@ -45,6 +48,9 @@ struct Windows {
     beside: u64,
     /// And those before which nobody else had been there.
     again: u64,
+    /// Accesses in visits in turn, and beside others.
+    in_turn_accesses: u64,
+    beside_accesses: u64,
     /// How often one came after another one.
     turns: u64,
     /// Some thread met others, in windows or in visits: one that comes seldom does so whenever it comes, and the others
@@ -65,6 +71,8 @@ impl Windows {
             in_turn,
             beside,
             again,
+            in_turn_accesses: c.in_turn_accesses,
+            beside_accesses: c.beside_accesses,
             turns: c.turns.into(),
             someone_meets: meets(met, alone + met),
             someone_beside: meets(beside, in_turn + beside),
@@ -78,6 +86,8 @@ impl Windows {
         self.in_turn += other.in_turn;
         self.beside += other.beside;
         self.again += other.again;
+        self.in_turn_accesses = self.in_turn_accesses.saturating_add(other.in_turn_accesses);
+        self.beside_accesses = self.beside_accesses.saturating_add(other.beside_accesses);
         self.turns += other.turns;
         self.someone_meets |= other.someone_meets;
         self.someone_beside |= other.someone_beside;
@@ -98,11 +108,17 @@ impl Windows {
         self.all + self.paused >= WINDOWS_MIN || self.in_turn >= self.again
     }
 
+    /// Who takes turns at first and fights then does so in one visit, which may be longer than all before.
+    fn are_light(&self) -> bool {
+        let all = self.in_turn_accesses.saturating_add(self.beside_accesses);
+        self.beside_accesses.saturating_mul(PER_HEAVY) <= all
+    }
+
     fn are_turns(&self) -> bool {
         match self.are_ordered() {
             true => {
                 let few = self.beside * PER_MEETING <= self.in_turn + self.beside;
-                few && !self.someone_beside && self.alternate()
+                few && self.are_light() && !self.someone_beside && self.alternate()
             }
             false => !self.someone_meets && self.met * PER_MEETING <= self.all,
         }
@@ -158,7 +174,7 @@ impl Shifts {
         };
         // Of one object among many a meeting or two may be another one's, which had its bytes before.
         let one = matches!(kind, Some(Kind::Site(_)));
-        let hardly = own.are_ordered() && own.beside < MEETINGS_MIN && one;
+        let hardly = own.are_ordered() && own.beside < MEETINGS_MIN && own.are_light() && one;
         match own.are_turns() {
             _ if alike && (own.are_turns() || hardly) && one => Some(Known::ByMany),
             true if own.are_known() || alike => Some(Known::Here),
@@ -214,6 +230,14 @@ mod tests {
         assert!(by_turn(100, 0, (4, 40)), "somebody looked at it meanwhile");
         assert!(!by_turn(100, 4, (0, 0)) && !by_turn(0, 20, (400, 0)), "meets others");
         assert!(!by_turn(10, 0, (0, 0)), "little was seen");
+        let heavy = Company {
+            in_turn: 99,
+            beside: 1,
+            in_turn_accesses: 9900,
+            beside_accesses: 5000,
+            ..seen(0, 0, 0)
+        };
+        assert!(!turns(&[heavy, seen(0, 0, 0)], &[], None), "a fight behind hand-overs");
         let again = |alone: u16| {
             turns(&[Company { in_turn: 100, again: 700, ..seen(alone, 0, 0) }, seen(0, 0, 0)], &[], None)
         };
