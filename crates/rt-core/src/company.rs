@@ -76,23 +76,17 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
     }
 }
 
-/// The thread has got memory, and is behind whoever freed it. If its kind is one that others free, what it does with
-/// it until it hands it on is a visit, though nobody else was there so far.
+/// The thread has got memory for an object of a kind that others free: what it does with it until it hands it on is a
+/// visit, though nobody else was there so far.
 ///
 /// # Safety
 /// As [`comes`].
-pub(crate) unsafe fn gets(t: *mut Live, base: u64, size: u64, is_passed: bool) {
+pub(crate) unsafe fn gets(t: *mut Live, base: u64, size: u64) {
     if size == 0 || !order::watching() {
         return;
     }
     // SAFETY: the caller's promise; `take` gives zeroed room, which is the thread's own.
     unsafe {
-        if is_part(base, size) && order::is_news(t, base) {
-            order::takes(t, base);
-        }
-        if !is_passed {
-            return;
-        }
         if (*t).nobody == 0 {
             (*t).nobody = mem::take(t, size_of::<Company>() as u64);
         }
@@ -313,18 +307,8 @@ pub(crate) unsafe fn frees(t: *mut Live, base: u64, size: u64) {
             }
         }
         (*t).stays_count = kept as u32;
-        if is_part(base, size) && order::has_to_give(t, base) {
-            order::gives(t, base, false);
-        }
     }
-    // On the others something else goes on.
-    let end = base.saturating_add(size);
-    lines.filter(|&line| base <= line && line.saturating_add(LINE) <= end).for_each(order::forget);
-}
-
-/// Some line is not the object's alone.
-fn is_part(base: u64, size: u64) -> bool {
-    (base | size) & (LINE - 1) != 0
+    lines.for_each(order::forget);
 }
 
 /// Whoever frees a message may have had it once: its visit was its first one, of which nothing was noted before.

@@ -77,8 +77,10 @@ pub fn described(
         drop(held);
         if site != 0 {
             counted(site, true);
+            if is_looked_at((*at::<Site>(site)).passed) {
+                company::gets(t, base & !PART, size);
+            }
         }
-        company::gets(t, base & !PART, size, site != 0 && is_looked_at((*at::<Site>(site)).passed));
     }
 }
 
