@@ -70,8 +70,28 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
     // SAFETY: the caller's promise; what is watched has its counts.
     unsafe {
         let w = watched(t, line);
+        let known = (*w).line == line && (*w).company != (*t).nobody;
+        if !known && order::watching() && order::is_others(t, line) {
+            meets(t, line);
+        }
         if (*w).line == line {
             visits(t, *w);
+        }
+    }
+}
+
+/// The line is one that another thread watches.
+///
+/// # Safety
+/// As [`comes`].
+#[cold]
+unsafe fn meets(t: *mut Live, line: u64) {
+    // SAFETY: the caller's promise; the line's entry is in use and has a record.
+    unsafe {
+        let e = (&raw mut (*t).entries[0]).add(record::index(line));
+        let c = counts(t, (line, at::<Record>((*e).rec & !RMW_FLAG)));
+        if !c.is_null() {
+            *watched(t, line) = Watched { line, company: c as u64 };
         }
     }
 }
@@ -404,19 +424,10 @@ unsafe fn adds(c: *mut Company, came: u16, accesses: u64) {
 unsafe fn follows(t: *mut Live, (line, r): (u64, *mut Record), before: u32) {
     // SAFETY: the caller's promise; `take` gives zeroed room that this record alone refers to.
     unsafe {
-        // What threads of other processes do is not seen.
-        let m = if processes::slot(line).is_some() { core::ptr::null_mut() } else { more(t, r) };
-        if m.is_null() {
+        let c = counts(t, (line, r));
+        if c.is_null() {
             return;
         }
-        if (*m).company == 0 {
-            let p = mem::take(t, size_of::<Company>() as u64);
-            if p == 0 {
-                return;
-            }
-            (*m).company = reference(p);
-        }
-        let c = at::<Company>((*m).company);
         (*c).turns = (*c).turns.saturating_add(1);
         if (*c).other == 0 || (*c).before != before {
             // One that has ended comes no more.
@@ -425,6 +436,29 @@ unsafe fn follows(t: *mut Live, (line, r): (u64, *mut Record), before: u32) {
         }
         *watched(t, line) = Watched { line, company: c as u64 };
         order::watch();
+    }
+}
+
+/// The thread's counts of a line, whose record that is; null if there is no room.
+///
+/// # Safety
+/// As [`after`].
+unsafe fn counts(t: *mut Live, (line, r): (u64, *mut Record)) -> *mut Company {
+    // SAFETY: the caller's promise; `take` gives zeroed room that this record alone refers to.
+    unsafe {
+        // What threads of other processes do is not seen.
+        let m = if processes::slot(line).is_some() { core::ptr::null_mut() } else { more(t, r) };
+        if m.is_null() {
+            return core::ptr::null_mut();
+        }
+        if (*m).company == 0 {
+            let p = mem::take(t, size_of::<Company>() as u64);
+            if p == 0 {
+                return core::ptr::null_mut();
+            }
+            (*m).company = reference(p);
+        }
+        at((*m).company)
     }
 }
 

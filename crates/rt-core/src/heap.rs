@@ -77,7 +77,7 @@ pub fn described(
         drop(held);
         if site != 0 {
             counted(site, true);
-            if is_looked_at((*at::<Site>(site)).passed) {
+            if is_looked_at(&*at::<Site>(site)) {
                 company::gets(t, base & !PART, size);
             }
         }
@@ -247,12 +247,14 @@ pub fn revived(entered: &Entered, base: u64) {
     }
 }
 
-/// Whether the next object of a site is one whose way is looked at: what others free was handed on. Once enough was
-/// seen one in many is.
-fn is_looked_at(passed: u32) -> bool {
+/// Whether the newest object of a site is one whose way is looked at: the first ones, then one in many, and more of
+/// what others free, which was handed on.
+fn is_looked_at(site: &Site) -> bool {
+    const FIRST: u64 = 64;
     const ENOUGH: u32 = 1024;
     const SELDOM: u32 = 8;
-    passed != 0 && (passed < ENOUGH || passed.is_multiple_of(SELDOM))
+    let is_passed = site.passed != 0 && (site.passed < ENOUGH || site.passed.is_multiple_of(SELDOM));
+    is_passed || site.total < FIRST || site.total.is_multiple_of(FIRST)
 }
 
 /// Counts an object of a site up or down.

@@ -235,6 +235,17 @@ pub(crate) fn is_of(latest: u64, line: u64) -> bool {
     read(latest, line).is_some()
 }
 
+/// The latest long use of a line was another thread's.
+///
+/// # Safety
+/// `t` is the calling thread's.
+#[inline(always)]
+pub(crate) unsafe fn is_others(t: *mut Live, line: u64) -> bool {
+    // SAFETY: the caller's promise.
+    read(cell(&LINES, line).load(Relaxed), line)
+        .is_some_and(|(number, _)| number != unsafe { (*t).order.number })
+}
+
 /// How the thread comes to a line whose latest use that is.
 ///
 /// # Safety
