@@ -49,6 +49,13 @@ const INDEX: u32 = (1 << INDEX_BITS) - 1;
 /// The latest thread that counted much on a line: number of the line, and behind it the thread's index.
 static USERS: [AtomicU64; LINES] = [const { AtomicU64::new(0) }; LINES];
 
+/// Lines on which objects lie, or lay, whose way is looked at from their birth on; by hash, and for good.
+static BORN: [AtomicU8; LINES] = [const { AtomicU8::new(0) }; LINES];
+
+fn born(line: u64) -> &'static AtomicU8 {
+    &BORN[mem::hash(line >> 6, LINES.ilog2()) % LINES]
+}
+
 fn slot(line: u64) -> &'static AtomicU64 {
     &USERS[mem::hash(line >> 6, LINES.ilog2()) % LINES]
 }
@@ -71,7 +78,7 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
     unsafe {
         let w = watched(t, line);
         let known = (*w).line == line && (*w).company != (*t).nobody;
-        if !known && order::watching() && order::is_others(t, line) {
+        if !known && order::watching() && born(line).load(Relaxed) != 0 && order::is_others(t, line) {
             meets(t, line);
         }
         if (*w).line == line {
@@ -80,7 +87,7 @@ pub(crate) unsafe fn comes(t: *mut Live, line: u64) {
     }
 }
 
-/// The line is one that another thread watches.
+/// The line is one of an object that another thread watches.
 ///
 /// # Safety
 /// As [`comes`].
@@ -115,6 +122,7 @@ pub(crate) unsafe fn gets(t: *mut Live, base: u64, size: u64) {
         }
         (*((*t).nobody as *mut Company)).visits = 0;
         for line in lines(base, size, NEW_LINES_MAX) {
+            born(line).store(1, Relaxed);
             let w = watched(t, line);
             if (*w).line != line {
                 *w = Watched { line, company: (*t).nobody };
