@@ -166,6 +166,20 @@ struct SharedObjects {
     named: Vec<(u32, String)>,
 }
 
+/// At which lines threads took turns. Of those that are not asked for, objects of a kind tell of it.
+fn shifts(lines: &Lines<'_>, watched: &BTreeSet<u64>, asked: &BTreeSet<u64>, places: &mut Places) -> Shifts {
+    let seen: Vec<_> = watched.iter().flat_map(|line| lines.companies(*line)).collect();
+    let seen = seen.into_iter().map(|(line, at, vt, c)| (line, c, places.kind(at, vt)));
+    Shifts::new(seen.filter(|(line, _, kind)| asked.contains(line) || matches!(kind, Some(Kind::Site(_)))))
+}
+
+/// What lies at a line where it was used first.
+fn first_kind(line: u64, uses: &[Use], places: &mut Places) -> Option<Kind> {
+    let first = uses.first()?;
+    let byte = (first.rmask | first.wmask).trailing_zeros().min(LINE as u32 - 1);
+    places.kind(line + u64::from(byte), first.runs.first()?.vt0)
+}
+
 pub(crate) struct ProcessReader<'a> {
     pub process: u32,
     pub file: &'a RawFile<'a>,
@@ -235,11 +249,7 @@ impl<'a> ProcessReader<'a> {
         fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
         let held = traced.held(&whole);
-        let seen: Vec<_> = watched.iter().flat_map(|line| lines.companies(*line)).collect();
-        let seen = seen.into_iter().map(|(line, at, vt, c)| (line, c, places.kind(at, vt)));
-        let shifts = Shifts::new(
-            seen.filter(|(line, _, kind)| whole.contains(line) || matches!(kind, Some(Kind::Site(_)))),
-        );
+        let shifts = shifts(&lines, &watched, &whole, &mut places);
         let mut folded = 0;
         let all: Vec<u64> = whole.iter().copied().collect();
         let chunks = all.len().div_ceil(LINES_AT_ONCE).max(1) as f64;
@@ -252,9 +262,7 @@ impl<'a> ProcessReader<'a> {
                     _ => RUNS_PER_LINE_MIN,
                 };
                 folded += thin(&mut uses, runs);
-                let first = uses.first().map(|u| ((u.rmask | u.wmask).trailing_zeros(), u.runs.first()));
-                let kind =
-                    || first.and_then(|(byte, run)| places.kind(line + u64::from(byte.min(63)), run?.vt0));
+                let kind = || first_kind(line, &uses, &mut places);
                 let known = shifts.at(line, kind).filter(|_| !held.cover(line, &uses));
                 let index = |u: &Use| self.threads[u.thread].index;
                 let turns = known.map_or_else(Vec::new, |k| Shifts::of(line, k, &uses, index));
