@@ -80,7 +80,7 @@ fn is_plain(e: &Evidence, o: &Object) -> bool {
 }
 
 /// Bytes of an array's first-dimension elements.
-pub(crate) fn stride(types: &TypeTable, o: &Object) -> Option<u64> {
+fn stride(types: &TypeTable, o: &Object) -> Option<u64> {
     match types.get(types.strip(o.ty?)) {
         Type::Array { counts, .. } => {
             let n = (*counts.first()?)?;
@@ -143,19 +143,19 @@ fn fighting(group: &Group<'_>) -> Vec<FieldPair> {
 /// Threads meet in the array itself, whose elements are no whole lines.
 fn spreads(e: &Evidence, group: &Group<'_>, pairs: &[FieldPair], o: &Object, line: u64) -> bool {
     let whole = stride(&e.types, o).is_none_or(|s| s % line == 0);
-    let of = |f: usize| {
-        let object = group.fields.get(f).and_then(|f| e.objects.get(f.object as usize));
-        object.is_some_and(|x| x.name == o.name && x.kind == o.kind)
-    };
+    let of = |f: usize| group.fields.get(f).is_some_and(|f| is_of(e, f, o));
     !whole && !is_storage(e, group, o) && pairs.iter().any(|p| of(p.stored) && of(p.lost))
 }
 
 /// An array of bytes in which the program keeps something larger: its elements mean nothing.
 pub(crate) fn is_storage(e: &Evidence, group: &Group<'_>, o: &Object) -> bool {
-    let alike =
-        |f: &FieldUse| e.objects.get(f.object as usize).is_some_and(|x| x.name == o.name && x.kind == o.kind);
-    o.kind == ObjectKind::Global
-        && stride(&e.types, o).is_some_and(|s| group.fields.iter().any(|f| f.size > s && alike(f)))
+    let larger = |bytes: u64| group.fields.iter().any(|f| f.size > bytes && is_of(e, f, o));
+    o.kind == ObjectKind::Global && stride(&e.types, o).is_some_and(larger)
+}
+
+/// The field is the object's, or that of one called the same: another process's.
+fn is_of(e: &Evidence, field: &FieldUse, o: &Object) -> bool {
+    e.objects.get(field.object as usize).is_some_and(|x| x.name == o.name && x.kind == o.kind)
 }
 
 impl Plan {

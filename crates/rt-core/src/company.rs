@@ -103,7 +103,7 @@ unsafe fn meets(t: *mut Live, line: u64) {
     }
 }
 
-/// The thread has got memory for an object of a kind that others free: what it does with it until it hands it on is a
+/// The thread has got memory for an object whose way is looked at: what it does with it until it hands it on is a
 /// visit, though nobody else was there so far.
 ///
 /// # Safety
@@ -354,13 +354,7 @@ unsafe fn first(t: *mut Live, line: u64) {
             return;
         }
         let c = w.company as *mut Company;
-        let came = order::came(t, line, (*c).before);
-        adds(c, came as u16, n.into());
-        match came {
-            Came::Behind => (*c).in_turn = (*c).in_turn.saturating_add(1),
-            Came::Beside => (*c).beside = (*c).beside.saturating_add(1),
-            Came::Unknown | Came::Again => {}
-        }
+        adds(c, order::came(t, line, (*c).before) as u16, (1, n.into()));
     }
 }
 
@@ -395,32 +389,28 @@ unsafe fn left(t: *mut Live, c: *mut Company, line: u64) {
         (*c).run = (*c).run.saturating_add((*c).length);
         let long = (*c).run >= VISIT_MIN && (*c).counted == 0;
         (*c).counted |= long as u16;
+        let returns = again && (*c).length >= VISIT_MIN;
+        (*c).again = (*c).again.saturating_add(returns as u16);
         if (*c).counted != 0 {
-            let accesses = u64::from(if long { (*c).run } else { (*c).length });
-            adds(c, (*c).run_came, accesses);
+            let accesses = if long { (*c).run } else { (*c).length };
+            adds(c, (*c).run_came, ((long && !returns) as u16, accesses.into()));
         }
-        let counter = match (*c).run_came {
-            _ if again && (*c).length >= VISIT_MIN => &raw mut (*c).again,
-            came if long && came == Came::Behind as u16 => &raw mut (*c).in_turn,
-            came if long && came == Came::Beside as u16 => &raw mut (*c).beside,
-            _ => return,
-        };
-        *counter = (*counter).saturating_add(1);
     }
 }
 
-/// So many accesses happened in visits that began like that.
+/// So many visits, and accesses in such, began like that.
 ///
 /// # Safety
 /// `c` is the calling thread's counts of a line.
-unsafe fn adds(c: *mut Company, came: u16, accesses: u64) {
+unsafe fn adds(c: *mut Company, came: u16, (visits, accesses): (u16, u64)) {
     // SAFETY: the caller's promise.
     unsafe {
-        let sum = match came {
-            came if came == Came::Behind as u16 => &raw mut (*c).in_turn_accesses,
-            came if came == Came::Beside as u16 => &raw mut (*c).beside_accesses,
+        let (count, sum) = match came {
+            came if came == Came::Behind as u16 => (&raw mut (*c).in_turn, &raw mut (*c).in_turn_accesses),
+            came if came == Came::Beside as u16 => (&raw mut (*c).beside, &raw mut (*c).beside_accesses),
             _ => return,
         };
+        *count = (*count).saturating_add(visits);
         *sum = (*sum).saturating_add(accesses);
     }
 }
