@@ -329,8 +329,8 @@ fn adds(hidden: &Latent, seen: &Contention) -> bool {
     hidden.line.cost.removable() - here >= HELPS_SHARE_MIN * hidden.line.cost.total()
 }
 
-/// Heap objects of one size and type from one place in the code: the allocator puts them at this phase or that, and
-/// whichever a later run will see, this one saw in another object. Accesses by kind and phase.
+/// Heap objects of one type, arrays of any length, from one place in the code: the allocator puts them at this phase or
+/// that, and whichever a later run will see, this one saw in another object. Accesses by kind and phase.
 struct Alike {
     line: LineSize,
     /// By kind and phase, of objects that several actors used.
@@ -345,7 +345,7 @@ struct Uses {
     several: bool,
 }
 
-/// Code that allocated, type, size in bytes.
+/// Code that allocated, type, size of an element in bytes.
 type Kind = (u32, Option<TypeId>, u64);
 
 /// Objects at a phase showed what it brings when they were used by this share of one object's accesses, all together.
@@ -383,7 +383,7 @@ impl Alike {
 
 fn kind(e: &Evidence, object: u32) -> Option<(Kind, u64)> {
     let o = e.objects.get(object as usize).filter(|o| o.kind == ObjectKind::Heap)?;
-    Some(((o.alloc_code?, o.ty, o.size), o.base))
+    Some(((o.alloc_code?, o.ty, o.size / o.count.max(1)), o.base))
 }
 
 /// A latent case that the allocator decides anew in every run, or the system, or the linker in every build: this one

@@ -110,8 +110,9 @@ fn an_empty_evidence_says_nothing() {
     assert_eq!(blind(&apart).as_deref(), Some("memory that processes share was not compared"));
 }
 
-/// Two counters 56 bytes apart, in objects of one allocation site at these addresses; each counter has a thread.
-fn channels(bases: &[(u64, bool)]) -> Evidence {
+/// Two counters 56 bytes apart, in arrays of one allocation site at these addresses, the first of one element, each
+/// next one `longer` by so many; each counter has a thread.
+fn channels(bases: &[(u64, bool)], longer: u64) -> Evidence {
     let mut s = Sample::new(1000);
     let main = s.thread("main", None);
     let (start, make) = (s.code("worker", "w.c", 3, &[]), s.code("make", "w.c", 30, &[]));
@@ -119,7 +120,8 @@ fn channels(bases: &[(u64, bool)]) -> Evidence {
     let ty = s.structure("channel", 64, &[("sent", long, 0), ("received", long, 56)]);
     let (a, b) = (s.worker(main, start), s.worker(main, start));
     for (i, (base, both)) in bases.iter().enumerate() {
-        let o = s.heap(*base, 64, Some(ty), 1, 8, Some(make));
+        let elements = 1 + longer * i as u64;
+        let o = s.heap(*base, 64 * elements, Some(ty), elements, 8, Some(make));
         let when = (100_000 * i as u64, 100_000 * i as u64 + 50_000);
         s.access(o, 0, 8, a, when, [0, 10_000, 0]);
         if *both {
@@ -132,17 +134,18 @@ fn channels(bases: &[(u64, bool)]) -> Evidence {
 /// What an object of the same kind did at a phase was not hidden.
 #[test]
 fn a_phase_that_another_object_had_is_not_latent() {
-    let hidden = |bases: &[(u64, bool)]| {
-        let e = channels(bases);
+    let hidden = |bases: &[(u64, bool)], longer| {
+        let e = channels(bases, longer);
         let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
         let judged = judge(&e, &namer, &seen);
         let by_phase = |l: &Latent| matches!(l.hidden_by, HiddenBy::Phase { .. });
         let cases = judged.iter().filter(|j| j.class == Class::LayoutHelps).count();
         (latent(&e, &seen, &judged).into_iter().filter(by_phase).count(), cases)
     };
-    assert_eq!(hidden(&[(0x1008, true)]), (1, 0), "at phase 8 the counters lie on two lines");
-    assert_eq!(hidden(&[(0x1008, true), (0x2000, false)]), (1, 0), "one thread alone shows nothing");
-    assert_eq!(hidden(&[(0x1008, true), (0x2000, true)]), (0, 1), "what it does at phase 0 was seen");
+    assert_eq!(hidden(&[(0x1008, true)], 0), (1, 0), "at phase 8 the counters lie on two lines");
+    assert_eq!(hidden(&[(0x1008, true), (0x2000, false)], 0), (1, 0), "one thread alone shows nothing");
+    assert_eq!(hidden(&[(0x1008, true), (0x2000, true)], 0), (0, 1), "what it does at phase 0 was seen");
+    assert_eq!(hidden(&[(0x1008, true), (0x2000, true)], 1), (0, 1), "a longer array is of the same kind");
 }
 
 /// A lock that four threads want, beside a counter of a fifth, which the lock's own bytes outweigh: the rest of the

@@ -201,7 +201,7 @@ fn call(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         let passed = given.any(|(from, to)| (from..to).any(|j| objects.is_variable(j)));
         let buffer = buffer(objects, i);
         let untyped = |b: (usize, usize)| b.1 == b.0 + 1 && objects.is_object_as_void(b.0);
-        let kept = |b: (usize, usize)| objects.passed().kept.has(&objects.code, b.1 - 1);
+        let kept = |b: (usize, usize)| objects.passed().kept.gives_back(objects, b.0, &[]).is_some();
         let whole = buffer.is_some_and(|b| objects.is_address(b) || untyped(b) || kept(b));
         let parsed = buffer.is_some_and(|b| (b.0..b.1).any(|j| is_buffer(objects, j)));
         return (sized || passed || whole || parsed).then(|| format!("{word}() takes its bytes"));

@@ -170,7 +170,7 @@ fn pointers_to_it_in_arrays_and_members() {
     let node = "struct node { void *data; };\nint g(const struct node *n) { const struct view *v = n->data; \
         return v->b; }\n\
         int f(void) { static struct s s; struct node n = { .data = &s }; return g(&n); }";
-    refused_by("swap:a,b", &format!("{view}{node}"), "becomes a pointer to view");
+    refused_by("swap:a,b", &format!("{view}{node}"), "a void pointer becomes one to view");
     let other =
         "static void *items[2];\nint f(struct s *s) { items[0] = s; struct s *x = items[0]; return x->b; }";
     fine_by("swap:a,b", other);

@@ -89,10 +89,16 @@ impl Uses<'_, '_, '_> {
             let given = n.and_then(|n| arguments.get(n)).and_then(|&a| self.length(a));
             given.zip(member.bytes()).is_some_and(|(n, own)| n > own)
         };
-        let printed = name.contains("printf") && is_more(index.checked_sub(1));
+        let printed = name.contains("printf")
+            && (is_more(index.checked_sub(1)) || {
+                let form = arguments.iter().map(|a| objects.text(a.0)).find(|t| t.starts_with('"'));
+                let most = form.and_then(|f| f.split("%.").skip(1).filter_map(precision).max());
+                most.zip(member.bytes()).is_some_and(|(n, own)| n > own)
+            });
+        let compared = matches!(name, "strncmp" | "strncasecmp" | "memchr") && is_more(Some(2));
         // `strndup(x->name, 16)`, `std::string v(x.name, 16)`
         let outside = || !self.files.iter().any(|f| may_be_function(f.1, name));
-        match printed || is_more(Some(index + 1)) && outside() {
+        match printed || compared || is_more(Some(index + 1)) && outside() {
             true => Some(format!("{name}() takes more from {} on than it has", member.name)),
             false => self.is_exceeded_by_callee(member, i, last),
         }
@@ -227,6 +233,12 @@ impl<'c, 's, 'a> Definition<'c, 's, 'a> {
 fn is_vector_load(name: &str) -> bool {
     let moves = ["load", "store", "gather", "lddqu"].iter().any(|w| name.contains(w));
     name.starts_with("_mm") && moves || name.starts_with("vld") || name.starts_with("vst")
+}
+
+/// `8s`, as it stands behind `%.`: the characters of a text.
+fn precision(form: &str) -> Option<u64> {
+    let end = form.find(|c: char| !c.is_ascii_digit()).filter(|&e| form[e..].starts_with('s'))?;
+    form[..end].parse().ok()
 }
 
 fn exceeded(function: &str, member: &Member) -> String {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::body::Source;
 use super::boundary;
+use super::flow::{self, Flows};
 use super::held::Held;
 use super::objects::Objects;
 use super::scan::Code;
@@ -12,76 +13,41 @@ use super::scan::Code;
 /// Sources of which more are only asked for what they write to files: a kernel's.
 const FILES_MAX: usize = 2000;
 
+/// Path and text of every source.
+type Files<'f> = &'f [(&'f str, &'f str)];
+
 /// A member, or a variable: the name of its struct, or of the variable itself where the struct has none, and its own.
 type Place = (String, String);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    places: BTreeSet<Place>,
-    /// Functions that return one of them.
-    givers: BTreeSet<String>,
+    /// Everything that may have an object's address; [`Flows`] says how it is called.
+    reached: BTreeSet<String>,
+    /// Words without which no text has to do with that.
+    words: BTreeSet<String>,
     /// Members and variables that point to memory of a file.
     mapped: BTreeSet<String>,
 }
 
 impl Kept {
-    /// Of the objects of a type, whose addresses the functions in `given` get.
-    pub(super) fn of(
-        given: &BTreeSet<(String, usize)>,
-        (names, held): &(&[String], &Held),
-        files: &[(&str, &str)],
-    ) -> Kept {
-        let mut out = Kept::default();
-        let sent: BTreeSet<&str> = files.iter().flat_map(|f| boundary::sent_members(f.1)).collect();
+    /// Of the objects of a type.
+    pub(super) fn of((names, held): &(&[String], &Held), files: Files<'_>) -> Kept {
         let few = files.len() <= FILES_MAX;
-        let plain = |t: &str| few && (t.contains("void *") || t.contains("void*"));
-        for (_, text) in files.iter().filter(|f| plain(f.1) || sent.iter().any(|m| f.1.contains(m))) {
+        let sent: BTreeSet<&str> = files.iter().flat_map(|f| boundary::sent_members(f.1)).collect();
+        let untyped = |t: &str| few && ["void", "ptr_t", "long", "64"].iter().any(|w| t.contains(w));
+        let mut flows = Flows::default();
+        for (_, text) in files.iter().filter(|f| untyped(f.1) || sent.iter().any(|m| f.1.contains(m))) {
             let source = Source::new(text);
-            let objects = Objects::new(&source, names, held);
-            out.keep(&objects, given);
-            out.gives(&objects);
+            flows.add(&Objects::new(&source, names, held), files);
         }
-        if !out.places.is_empty() {
-            for (_, text) in files.iter().filter(|f| f.1.contains("return")) {
-                let source = Source::new(text);
-                out.givers(&Code::new(&source));
-            }
-        }
-        out
-    }
-
-    /// `table->rows = rows;` in a function that is given an object's address as `void *rows`, or `table->rows = &x;`.
-    fn keep(&mut self, objects: &Objects<'_, '_>, given: &BTreeSet<(String, usize)>) {
-        let code = &objects.code;
-        for i in (2..code.len()).filter(|&i| code.text(i) == "=" && code.text(i + 1) != "=") {
-            let Some(place) = place(code, i - 1) else { continue };
-            let ends = |end: usize| matches!(code.text(end), ";" | ",");
-            let address = !place.0.is_empty() && objects.address(i + 1).is_some_and(ends);
-            let argument = || ends(i + 2) && is_given(code, i + 1, given);
-            let listed = || code.text(i + 1) == "va_arg" && takes_more(code, i, given);
-            if address || argument() || listed() {
-                self.places.insert(place);
-            }
-        }
-    }
-
-    /// `void *handle(void) { return &x; }`
-    fn gives(&mut self, objects: &Objects<'_, '_>) {
-        let code = &objects.code;
-        let whole = |&&i: &&usize| objects.address(i + 1).is_some_and(|end| code.text(end) == ";");
-        for &i in code.places("return").iter().filter(whole) {
-            self.givers.extend(code.void_function(i).map(String::from));
-        }
-    }
-
-    fn givers(&mut self, code: &Code<'_, '_>) {
-        let returned = |i: usize| {
-            let end = (i..code.len()).find(|&j| code.text(j) == ";")?;
-            self.has(code, end - 1).then(|| function_of(code, i))?
+        let reached = flows.reached();
+        let word = |node: &String| {
+            let word = node.split([':', '#', '(', '@']).next()?;
+            word.rsplit('.').next().map(str::to_string)
         };
-        let found: Vec<String> = code.places("return").iter().filter_map(|&i| returned(i)).collect();
-        self.givers.extend(found);
+        let words = reached.iter().filter_map(word).collect();
+        Kept { reached, words, mapped: BTreeSet::new() }
     }
 
     /// Members that memory of a file is assigned to: `s->base = mmap(..)`.
@@ -115,45 +81,20 @@ impl Kept {
         code.places("return").iter().filter_map(of).collect()
     }
 
-    /// The expression at `i` is such a pointer, or a function's that gives it back.
-    pub(super) fn gives_back(&self, objects: &Objects<'_, '_>, i: usize) -> bool {
-        let code = &objects.code;
-        let called = self.givers.contains(code.text(i)) && code.text(i + 1) == "(";
-        called || (!self.places.is_empty() && self.has(code, objects.path_end(i)))
-    }
-
-    /// The word at `i` is the last one of such a place.
-    pub(super) fn has(&self, code: &Code<'_, '_>, i: usize) -> bool {
-        !self.places.is_empty() && place(code, i).is_some_and(|p| self.places.contains(&p))
+    /// The value at `i` may be an object's address; whether a number is added to it.
+    pub(super) fn gives_back(&self, objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<bool> {
+        flow::has(&self.reached, objects, i, files)
     }
 
     /// The text may have to do with what is kept.
     pub(super) fn concerns(&self, text: &str) -> bool {
-        let places = self.places.iter().map(|p| &p.1);
-        places.chain(&self.givers).chain(&self.mapped).any(|name| text.contains(name.as_str()))
+        self.words.iter().chain(&self.mapped).any(|name| text.contains(name.as_str()))
     }
 }
 
 /// The word at `i` is a variable of the function around it.
 fn is_local(code: &Code<'_, '_>, i: usize) -> bool {
     code.variable_at(code.text(i), i).is_some_and(|(at, _)| code.is_in_function(at))
-}
-
-/// The word at `i` is a parameter, without a type, of a function that is given an object's address there.
-fn is_given(code: &Code<'_, '_>, i: usize, given: &BTreeSet<(String, usize)>) -> bool {
-    let Some(own) = code.function_name(i) else { return false };
-    let parameters = code.arguments(own + 1);
-    let index = parameters.iter().position(|p| p.1 > p.0 && code.text(p.1 - 1) == code.text(i));
-    let plain = code.variable(code.text(i), i).is_some_and(|d| code.text(d.ty) == "void" && d.depth == 1);
-    plain && index.is_some_and(|k| given.contains(&(code.text(own).to_string(), k)))
-}
-
-/// The function around `i` takes any number of arguments, and is given an object's address among those.
-fn takes_more(code: &Code<'_, '_>, i: usize, given: &BTreeSet<(String, usize)>) -> bool {
-    code.function_name(i).is_some_and(|own| {
-        let named = code.arguments(own + 1).len();
-        given.iter().any(|(name, k)| name == code.text(own) && k + 1 >= named)
-    })
 }
 
 fn function_of(code: &Code<'_, '_>, i: usize) -> Option<String> {
@@ -180,7 +121,7 @@ pub(super) fn file_mappings(code: &Code<'_, '_>) -> impl Iterator<Item = usize> 
 }
 
 /// The member that ends at `i`, `table->rows` or `table[n].rows`, or a variable of the file.
-fn place(code: &Code<'_, '_>, i: usize) -> Option<Place> {
+pub(super) fn place(code: &Code<'_, '_>, i: usize) -> Option<Place> {
     let before = |n: usize| i.checked_sub(n).map_or("", |j| code.text(j));
     let name = code.is_word(i).then(|| code.text(i).to_string())?;
     let holder = match (before(1), before(2)) {

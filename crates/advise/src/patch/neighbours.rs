@@ -190,6 +190,7 @@ impl Uses<'_, '_, '_> {
             "memset_after" | "memset_startat" | "offsetofend" => self.kernel_range(i),
             "offsetof" | "__builtin_offsetof" => self.offset(i),
             "iov_base" => self.vector(i),
+            "{" if self.reorders => self.in_turn(i),
             "__builtin_object_size" | "__builtin_dynamic_object_size" => self.rest(i),
             "&" => {
                 let ordered = || {
@@ -251,9 +252,16 @@ impl Uses<'_, '_, '_> {
             return None;
         }
         let cast = || objects.code.cast_before(i - 1).is_some();
+        let before = |n: usize| objects.text(i.wrapping_sub(n));
+        // `at++ & x->mask`
+        let stepped = matches!((before(2), before(1)), ("+", "+") | ("-", "-"))
+            && (matches!(before(3), ")" | "]") || i > 2 && objects.code.is_word(i - 3));
+        let number = before(1).starts_with(|c: char| c.is_ascii_digit());
         let binary = i > 0
             && (objects.code.is_word(i - 1) && objects.text(i - 1) != "return"
-                || matches!(objects.text(i - 1), ")" | "]") && !cast());
+                || matches!(objects.text(i - 1), ")" | "]") && !cast())
+            || stepped
+            || number;
         (!binary).then(|| self.own_member(i + 1)).flatten()
     }
 

@@ -283,6 +283,9 @@ impl<'s, 'a> Objects<'s, 'a> {
             let close = self.code.closing(i)?;
             return (self.address(i + 1)? == close).then_some(close + 1);
         }
+        if let Some(end) = self.by_library(i) {
+            return Some(end);
+        }
         let taken = self.text(i) == "&";
         let first = i + usize::from(taken);
         let mut at = first;
@@ -326,6 +329,27 @@ impl<'s, 'a> Objects<'s, 'a> {
         // `&p`: the bytes of a pointer.
         let of_pointer = taken && whole && !member_of && self.is_declared_pointer(last);
         (!member && self.text(end) != "(" && pointer && !of_pointer).then_some(end)
+    }
+
+    /// `std::addressof(x)`, `&v.front()`, `&*v.begin()`.
+    fn by_library(&self, i: usize) -> Option<usize> {
+        let at = if self.text(i) == "std" && self.text(i + 1) == ":" { i + 3 } else { i };
+        if self.text(at) == "addressof" && self.text(at + 1) == "(" {
+            let close = self.code.closing(at + 1)?;
+            let last = self.path_end(at + 2);
+            let one = self.is_object(last) && (last + 1 == close || self.text(last + 1) == "[");
+            return one.then_some(close + 1);
+        }
+        let first = i + 1 + usize::from(self.text(i + 1) == "*");
+        let last = self.path_end(first);
+        let element = match self.text(last) {
+            "front" | "back" | "at" => first == i + 1,
+            "begin" | "cbegin" => first == i + 2,
+            _ => false,
+        };
+        let called = self.text(i) == "&" && element && last > first && self.text(last + 1) == "(";
+        let close = self.code.closing(last + 1).filter(|_| called && self.is_object(first))?;
+        (!matches!(self.text(close + 1), "." | "-" | "[")).then_some(close + 1)
     }
 
     /// The variable at `i` is seen to be declared as a pointer: it is none of an array's or a reference's names.

@@ -246,11 +246,11 @@ mod tests {
         let run = |edit: &str, code: &str| found(edit, &[("a.c", code)]);
         let kept = "void f(struct job *j, struct s *p) { j->arg = p; }\nint g(struct job *j) { return ";
         let first = format!("{kept}*(int *)j->arg; }}");
-        assert!(run("last:first", &first).contains("arg keeps its address"));
+        assert!(run("last:first", &first).contains("a void pointer becomes one to int"));
         assert_eq!(run("swap:size,last", &first), "");
         assert!(
             run("swap:size,last", &format!("{kept}((struct head *)j->arg)->size; }}"))
-                .contains("pointer to head")
+                .contains("becomes one to head")
         );
         assert_eq!(run("swap:size,last", &format!("{kept}((struct s *)j->arg)->size; }}")), "");
         assert_eq!(run("last:first", &format!("{kept}*(int *)j->other; }}")), "");

@@ -41,6 +41,9 @@ pub(super) enum Over {
     /// Another type of this name, if its members are of the same types: two of them, or all. Whether what is behind
     /// the first object is looked at, too.
     Shaped(String, bool),
+    /// Numbers or pointers of this type, if the first member is one, or several are: those of its kind at the beginning
+    /// where more than one is read.
+    Values { ty: String, pointers: bool, several: bool },
 }
 
 impl Over {
@@ -49,7 +52,7 @@ impl Over {
         match self {
             Over::Numbers => true,
             Over::Type(name) => is_number_type(name),
-            Over::First | Over::Like(_) | Over::Shaped(..) => false,
+            Over::First | Over::Like(_) | Over::Shaped(..) | Over::Values { .. } => false,
         }
     }
 
@@ -63,6 +66,12 @@ impl Over {
         let other = match self {
             Over::Numbers => return own.len(),
             Over::First => return 1,
+            Over::Values { ty, pointers, several } => {
+                let is = |m: &&Member| {
+                    m.ty.ends_with('*') == *pointers && (*pointers || unqualified(&m.ty).any(|w| w == ty))
+                };
+                return own.iter().take_while(is).count().min(if *several { own.len() } else { 1 });
+            }
             Over::Type(other) | Over::Like(other) | Over::Shaped(other, _) => other,
         };
         if names.contains(other) {
@@ -75,7 +84,7 @@ impl Over {
                 |a: &Member, b: &Member| unqualified(&a.ty).eq(unqualified(&b.ty)) && a.array == b.array;
             let alike = own.iter().zip(&theirs).take_while(|(a, b)| same(a, b));
             let alike = alike.count();
-            return if alike >= own.len().min(2) { alike } else { 0 };
+            return if alike > 0 && alike >= own.len().min(theirs.len()).min(2) { alike } else { 0 };
         }
         // `struct { float v[3]; }` is numbers, too.
         if !like && theirs.first().is_some_and(|m| m.array && m.ty.split(' ').all(is_scalar)) {
@@ -234,6 +243,13 @@ impl Overlay<'_, '_, '_> {
                 let declared = objects.code.declaration(name).or_else(earlier)?;
                 (declared.ty, declared.depth, i + 1, Some(i - 1))
             }
+            // `return v;` of a function that returns `struct w *`.
+            "return" if objects.code.is_word(i + 1) && self.behind_value(i + 1) == ";" => {
+                let own = objects.code.function_name(i)?;
+                let start = objects.code.start_of(own);
+                let star = (start..own).find(|&j| objects.text(j) == "*")?;
+                (star.checked_sub(1)?, own - star, i + 1, None)
+            }
             _ => return None,
         };
         let head = objects.text(word);
@@ -241,11 +257,15 @@ impl Overlay<'_, '_, '_> {
             return None;
         }
         // What a registry gives back, or who is called with, is one object or another: their members tell.
-        let back = self.comes_back(value) || objects.is_called_with(value);
+        let kept = self.comes_back(value);
+        let back = kept.is_some() || objects.is_called_with(value);
         let given = objects.is_object_as_void(value);
+        let several = || kept == Some(true) || self.is_walked(value, variable);
         let over = match () {
             () if !given && !back => return None,
-            () if !given && (stars == 2 || is_scalar(head)) => return None,
+            () if !given && (stars == 2 || is_scalar(head)) => {
+                Over::Values { ty: head.into(), pointers: stars == 2, several: several() }
+            }
             () if stars == 2 => Over::First,
             () if is_scalar(head) && self.is_walked(value, variable) => Over::Numbers,
             () if is_scalar(head) => Over::First,
@@ -253,7 +273,8 @@ impl Overlay<'_, '_, '_> {
             () if back => Over::Shaped(head.into(), self.is_walked(value, variable)),
             () => Over::Like(head.into()),
         };
-        Some((over, format!("a void pointer becomes one to {head}, and it begins like that")))
+        let moved = if kept == Some(true) { "is moved by a number and " } else { "" };
+        Some((over, format!("a void pointer {moved}becomes one to {head}, and it begins like that")))
     }
 
     /// `show((const void *)&x)`, or `show(v)` of such a `void *`, where `show` takes another struct.
@@ -267,28 +288,34 @@ impl Overlay<'_, '_, '_> {
             let plain = objects.text(close - 1) == "*" && objects.text(close - 2) == "void";
             objects.address(close + 1).filter(|_| plain)
         };
-        let hidden = |&(from, to): &(usize, usize)| {
-            void(from) == Some(to) || to == from + 1 && objects.is_object_as_void(from)
+        let kept = |&(from, to): &(usize, usize)| {
+            objects.code.operand_end(from) == to
+                && objects.passed().kept.gives_back(objects, from, self.files).is_some()
+        };
+        let hidden = |a: &(usize, usize)| {
+            void(a.0) == Some(a.1) || a.1 == a.0 + 1 && objects.is_object_as_void(a.0) || kept(a)
         };
         let arguments = objects.arguments(i + 1);
         let mut given = arguments.iter().enumerate().filter(|a| hidden(a.1));
-        given.find_map(|(n, _)| {
+        given.find_map(|(n, &(from, to))| {
             let other = parameter_type(objects.text(i), n, self.files)?;
             let ours = objects.names().contains(&other) || is_scalar(&other) || other == "void";
-            (!ours).then(|| {
-                (Over::Shaped(other.clone(), false), format!("{}() takes it as {other}", objects.text(i)))
-            })
+            // A struct of the system's.
+            let unknown = void(from) == Some(to) && members_in(self.files, &other).is_empty();
+            let over = if unknown { Over::Type(other.clone()) } else { Over::Shaped(other.clone(), false) };
+            (!ours).then(|| (over, format!("{}() takes it as {other}", objects.text(i))))
         })
     }
 
-    /// The value at `i` is an object's address that was kept as a plain pointer, or found by the variable's name.
-    fn comes_back(&self, i: usize) -> bool {
+    /// The value at `i` is an object's address that was kept as a plain pointer, or found by the variable's name; whether
+    /// something is added to it.
+    fn comes_back(&self, i: usize) -> Option<bool> {
         let (objects, passed) = (self.objects, self.objects.passed());
         let named = |&(from, to): &(usize, usize)| {
             to == from + 1 && passed.variables.contains(objects.text(from).trim_matches('"'))
         };
         let found = objects.text(i) == "dlsym" && objects.arguments(i + 1).get(1).is_some_and(named);
-        found || passed.kept.gives_back(objects, i)
+        if found { Some(false) } else { passed.kept.gives_back(objects, i, self.files) }
     }
 
     /// `(char *)p - (char *)q`: the pointer that is cast from `i` to before `end` is subtracted from another one, or
@@ -336,7 +363,7 @@ impl Overlay<'_, '_, '_> {
         let source = objects.code.source;
         let keyword = objects.code.token(i)?;
         let body = bodies_in(source, keyword, keyword + 1).pop()?;
-        let (mut ours, mut pointed, mut other, mut numbers) = (false, false, None, false);
+        let (mut ours, mut pointed, mut other, mut numbers, mut all) = (false, false, None, false, true);
         let statements = statements(source, &body).ok()?;
         for statement in &statements {
             let words: Vec<&str> = (statement.first..statement.last)
@@ -350,7 +377,10 @@ impl Overlay<'_, '_, '_> {
             // `words[2 * LANES]` is no pointer.
             if words.iter().take_while(|w| **w != "[").any(|w| *w == "*") {
                 (pointed, numbers) = (pointed || named, numbers || is_scalar(word) && word != "char");
-            } else if named {
+                continue;
+            }
+            all = false;
+            if named {
                 ours = true;
             } else if (is_scalar(word) || word == "{") && other.is_none() {
                 other = Some(Over::Numbers);
@@ -358,7 +388,7 @@ impl Overlay<'_, '_, '_> {
                 other = Some(Over::Type(word.into()));
             }
         }
-        if pointed && numbers && statements.len() == 2 {
+        if pointed && numbers && all {
             return Some((Over::Numbers, "a union has a pointer to it beside one to numbers".into()));
         }
         other.filter(|_| ours).map(|o| (o, "it shares a union with another type".to_string()))

@@ -24,8 +24,6 @@ const LISTED_PARAMETERS: usize = 3;
 pub(super) struct Passed {
     /// Functions defined in another file than the call's, and the parameter that is given an object's address.
     void: BTreeSet<(String, usize)>,
-    /// Every function of the sources that is given an object's address, and the parameter.
-    given: BTreeSet<(String, usize)>,
     /// Functions that are passed beside an object's address.
     beside: BTreeSet<String>,
     /// As `void`, where the caller declares no parameters: `int f();`.
@@ -54,7 +52,7 @@ impl Passed {
             let shared = (0..objects.code.len()).filter(shared);
             out.variables.extend(shared.map(|i| objects.text(i).to_string()));
         }
-        out.kept = Kept::of(&out.given, &(names, held), files);
+        out.kept = Kept::of(&(names, held), files);
         for (_, text) in files.iter().filter(|f| f.1.contains("mmap") || f.1.contains("shmat")) {
             let source = Source::new(text);
             let code = Code::new(&source);
@@ -91,7 +89,6 @@ impl Passed {
                     continue;
                 }
                 let name = code.text(i);
-                self.given.insert((name.into(), n));
                 let alone =
                     |a: &(usize, usize)| a.1 == a.0 + 1 && code.is_word(a.0) && !objects.is_object(a.0);
                 let beside = objects.arguments(i + 1).into_iter().filter(alone);

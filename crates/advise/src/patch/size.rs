@@ -68,7 +68,12 @@ fn computed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         };
         (shift && fixed(j + 1)) || (times && (fixed(j + 1) || fixed(j - 1)))
     };
-    let bytes = inside.clone().any(|j| matches!(objects.text(j), "char" | "uint8_t" | "u8"));
+    let byte = |word: &str| matches!(word, "char" | "uint8_t" | "u8" | "byte");
+    let of_bytes = |j: usize| {
+        let declared = code.variable(objects.text(j), j).filter(|_| code.is_word(j));
+        byte(objects.text(j)) || declared.is_some_and(|d| byte(objects.text(d.ty)) && d.depth == 1)
+    };
+    let bytes = inside.clone().any(of_bytes);
     let ours = objects.names_type(i, close) && bytes && !sized;
     (ours && inside.clone().any(scaled)).then(|| "the place of an object is computed by a number".into())
 }
