@@ -10,6 +10,7 @@ use super::neighbours::{macro_text, members_in};
 use super::number::number;
 use super::objects::{Objects, Pointee, is_scalar};
 use super::scan::is_typeof;
+use super::told::becomes_object;
 
 /// Path and text of every source.
 type Files<'f> = &'f [(&'f str, &'f str)];
@@ -45,7 +46,8 @@ fn seen(objects: &Objects<'_, '_>, i: usize, files: Files<'_>) -> Option<String>
         "asm" | "__asm__" | "__asm" => assembly(objects, i),
         "{" => tabled::at(objects, i, files),
         _ if objects.code.is_word(i) => {
-            call(objects, i, files).or_else(|| objects.passed().told.call(objects, i, files))
+            let told = || objects.passed().told.call(objects, i, files);
+            call(objects, i, files).or_else(told).or_else(|| parsed(objects, i))
         }
         _ => None,
     }
@@ -148,16 +150,34 @@ fn is_freed(objects: &Objects<'_, '_>, variable: usize) -> bool {
 
 /// `(struct s *)pool` where `pool` is an array of so many bytes, or memory in which bytes are counted.
 fn carved(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
-    let bytes = carved_from(objects, i, |ty| matches!(ty, "char" | "uint8_t" | "u8" | "byte"));
+    let bytes = carved_from(objects, i, is_byte);
     let filled = |name: &&str| objects.code.places(name).iter().any(|&j| is_filled(objects, j));
     bytes.or_else(|| carved_from(objects, i, is_scalar).filter(filled)).map(place_of_bytes)
+}
+
+/// `const struct s *p = pull(packet, 4)`, where `packet` has numbers of its own.
+fn parsed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    if objects.text(i + 1) != "(" || !becomes_object(objects, i) {
+        return None;
+    }
+    let filled = |&(from, to): &(usize, usize)| {
+        let (at, declared) = objects.code.variable_at(objects.text(from), from)?;
+        let bytes = is_byte(objects.text(declared.ty)) && declared.depth == 1 && objects.text(at + 1) == "[";
+        (to == from + 1 && bytes && is_filled(objects, at)).then(|| objects.text(from))
+    };
+    objects.arguments(i + 1).iter().find_map(filled).map(place_of_bytes)
+}
+
+/// A type of bytes, by its name.
+pub(super) fn is_byte(word: &str) -> bool {
+    matches!(word, "char" | "uint8_t" | "u8" | "byte")
 }
 
 pub(super) fn place_of_bytes(name: &str) -> String {
     format!("{name} is a place of so many bytes for it")
 }
 
-/// The array at `j` has numbers of its own: `bus[4] = { 1, 2 }`.
+/// The array at `j` has numbers of its own: `bus[4] = { 1, 2 }`, `bus[] = { 1, 2 }`.
 fn is_filled(objects: &Objects<'_, '_>, j: usize) -> bool {
     let close = objects.code.matching(j + 1, ["[", "]"], 20).filter(|_| objects.text(j + 1) == "[");
     let open = close.filter(|c| (objects.text(c + 1), objects.text(c + 2)) == ("=", "{")).map(|c| c + 2);

@@ -548,6 +548,20 @@ fn containers_that_put_addresses_in_order() {
     assert!(run(&format!("{sorted} std::sort(v.begin(), v.end()); show(v);")).contains(words));
     assert_eq!(run(&format!("{sorted} show(v);")), "");
     assert_eq!(run(&format!("{sorted} std::sort(v.begin(), v.end(), by_value); show(v);")), "");
+    let others = "static int up(const void *p, const void *q) { int *x = *(int *const *)p, *y = *(int *const *)q; \
+        return x < y ? -1 : x > y; }\nstatic int value(const void *p, const void *q) { return (*(struct n *const *)p)->n; }\n\
+        static void each(int **v, int n) { qsort(v, n, sizeof *v, up); }\n\
+        static void all(std::vector<int *> v) { std::sort(v.begin(), v.end()); }\n";
+    let run_with = |body: &str| {
+        let code = format!("{own}{others}void f(s &x) {{ {body} }}\n");
+        found("swap:a,b", Ask::LAYOUT, &[("x.cc", &code)])
+    };
+    let array = "int *v[2] = { &x.b, &x.a };";
+    assert!(run_with(&format!("{array} qsort(v, 2, sizeof *v, up);")).contains(words));
+    assert!(run_with(&format!("{array} each(v, 2);")).contains(words));
+    assert!(run_with("all({&x.b, &x.a});").contains(words));
+    assert_eq!(run_with(&format!("{array} qsort(v, 2, sizeof *v, value);")), "");
+    assert_eq!(run_with(&format!("{array} show(v);")), "");
     assert_eq!(run("std::unordered_map<int *, int> m; m[&x.b] = 1; m[&x.a] = 2; show(m);"), "");
     assert_eq!(run("std::map<int, int *> m; m[1] = &x.b; m[2] = &x.a; show(m);"), "");
 }

@@ -222,7 +222,10 @@ pub(super) fn has(
     let inside = if code.text(i) == "(" { i + 1 } else { i };
     let plus = Some(code.operand_end(inside)).filter(|&p| inside > i && code.text(p) == "+");
     let moved = plus.is_some_and(|p| is_number(objects, p + 1, files));
-    let values = file.values((i, code.operand_end(i)));
+    // `std::any_cast<void *>(x)`
+    let named = code.text(i + 1) == ":" || code.text(i + 1) == "<";
+    let end = if named { file.end(i) } else { code.operand_end(i) };
+    let values = file.values((i, end));
     let known = values.iter().any(|v| v != OBJECT && reached.contains(v));
     (known && (moved || plus.is_none())).then_some(moved)
 }
@@ -273,8 +276,8 @@ impl File<'_, '_, '_> {
 
     /// The variable or the member whose last word is at `last`.
     fn node(&self, last: usize) -> Option<String> {
-        let member = matches!(self.code.text(last.wrapping_sub(1)), "." | ">");
-        if !member {
+        let before = |n: usize| last.checked_sub(n).map_or("", |j| self.code.text(j));
+        if before(1) != "." && (before(2), before(1)) != ("-", ">") {
             return self.variable(last);
         }
         let (holder, name) = place(self.code, last)?;
@@ -439,4 +442,87 @@ fn items(code: &Code<'_, '_>, open: usize) -> Vec<(usize, usize)> {
     }
     out.extend((from < close).then_some((from, close)));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::edit::Edit;
+    use crate::patch::uses::{Ask, check};
+
+    /// What refuses to swap the first two members where `code` follows, with `PTR` a pointer to `to`.
+    fn found(path: &str, code: &str, to: &str) -> String {
+        let own = "struct s { int a; int b; long c; };\nstatic struct s x;\n";
+        let text = format!("{own}{}\n", code.replace("PTR", &format!("{to} *")));
+        let edits = ["swap:a,b".parse::<Edit>().unwrap()];
+        check("s", Some(&edits), Ask::LAYOUT, &[(path, &text)])
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default()
+    }
+
+    /// As numbers it is refused; as what it is, or numbers of another kind, it is not.
+    fn comes_back(path: &str, code: &str) {
+        assert!(
+            found(path, code, "int").contains("becomes one to int"),
+            "{code}: {:?}",
+            found(path, code, "int")
+        );
+        assert_eq!(found(path, code, "struct s"), "", "{code}");
+        assert_eq!(found(path, code, "double"), "", "{code}");
+    }
+
+    #[test]
+    fn addresses_that_come_back_as_numbers() {
+        for code in [
+            "struct o { void *p; };\nvoid f(void) { struct o o = { .p = &x }; PTR v = o.p; use(v); }",
+            "struct o { int k; void *p; };\nvoid f(void) { struct o o = { 1, &x }; PTR v = o.p; use(v); }",
+            "struct o { void *p; };\nvoid f(struct o *o) { o->p = &x; }\nvoid g(struct o *o) { PTR v; v = o->p; use(v); }",
+            "struct o { void *p; };\nvoid put(struct o *o, void *v) { o->p = v; }\nvoid *get(struct o *o) { return o->p; }\n\
+             void f(struct o *o) { put(o, &x); }\nvoid g(struct o *o) { PTR v = get(o); use(v); }",
+            "int find(void **out) { *out = &x; return 0; }\nvoid f(void) { void *r; find(&r); PTR v = r; use(v); }",
+            "void *find(int n) { return n ? &x : 0; }\nvoid f(void) { use((PTR)find(1)); }",
+            "static void *ring[8]; static int w;\nvoid put(void *p) { ring[w++ & 7] = p; }\nvoid *get(void) { return ring[w & 7]; }\n\
+             void f(void) { put(&x); PTR v = get(); use(v); }",
+            "void call(void **all) { PTR v = all[0]; use(v); }\nvoid f(void) { void *all[] = { &x, 0 }; call(all); }",
+            "static pthread_key_t k;\nvoid f(void) { pthread_setspecific(k, &x); PTR v = pthread_getspecific(k); use(v); }",
+            "void *work(void *a) { return &x; }\nvoid f(pthread_t t) { void *r; pthread_create(&t, 0, work, 0); \
+             pthread_join(t, &r); PTR v = r; use(v); }",
+            "void f(void) { uintptr_t u = (uintptr_t)&x; PTR v = (PTR)u; use(v); }",
+            "struct e { intptr_t arg; };\nvoid f(void) { struct e e = { (intptr_t)&x }; g(e); }\n\
+             void h(struct e e) { use((PTR)e.arg); }",
+            "int ctl(int cmd, unsigned long arg) { PTR v = (PTR)arg; return use(v); }\nvoid f(void) { ctl(1, (unsigned long)&x); }",
+            "void *dup(const void *p, size_t n) { void *q = malloc(n); memcpy(q, p, n); return q; }\n\
+             void f(void) { PTR v = dup(&x, sizeof x); use(v); }",
+            "void drop(void *p) { PTR v = p; use(v); }\nvoid f(void) { __attribute__((cleanup(drop))) struct s y = x; use(y.a); }",
+        ] {
+            comes_back("x.c", code);
+        }
+    }
+
+    #[test]
+    fn containers_of_addresses() {
+        for code in [
+            "std::vector<void *> v;\nvoid f() { v.push_back(&x); for (void *p : v) use(static_cast<PTR>(p)); }",
+            "std::map<int, void *> m;\nvoid f() { m[1] = &x; use(static_cast<PTR>(m.at(1))); }",
+            "void f() { std::any y = static_cast<void *>(&x); use(static_cast<PTR>(std::any_cast<void *>(y))); }",
+            "void f() { std::variant<int, void *> y = &x; use(static_cast<PTR>(std::get<void *>(y))); }",
+            "void f() { std::shared_ptr<void> y = std::make_shared<s>(); use(static_cast<PTR>(y.get())); }",
+        ] {
+            comes_back("x.cc", code);
+        }
+    }
+
+    #[test]
+    fn other_things_of_the_same_names() {
+        let other = "static int n;\nstruct o { void *p; };\n";
+        for code in [
+            // Another member, another function's variable, what is not the object's address.
+            "struct q { void *p; };\nvoid f(struct o *o) { o->p = &x; }\nvoid g(struct q *q) { PTR v = q->p; use(v); }",
+            "void f(void) { void *p = &x; use(p); }\nvoid g(void *p) { PTR v = p; use(v); }",
+            "void f(struct o *o) { o->p = &n; PTR v = o->p; use(v); }",
+            "void f(struct o *o) { o->p = &x.c; PTR v = o->p; use(v); }",
+        ] {
+            assert_eq!(found("x.c", &format!("{other}{code}"), "int"), "", "{code}");
+        }
+    }
 }

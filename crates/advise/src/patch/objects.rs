@@ -411,6 +411,12 @@ impl<'s, 'a> Objects<'s, 'a> {
             }
             operand = inner + 2;
         }
+        // `(struct other *)(void *)&x`
+        let void = |open: usize| {
+            let close = self.code.closing(open).filter(|c| self.text(open) == "(" && c - open < 6)?;
+            (self.text(close - 1) == "*" && self.text(close - 2) == "void").then_some(close + 1)
+        };
+        operand = void(operand).filter(|_| !reinterpret).unwrap_or(operand);
         // `reinterpret_cast<other &>(x)`
         let last = self.path_end(operand);
         let reference = reinterpret && (open..close).any(|j| self.text(j) == "&");

@@ -117,6 +117,9 @@ impl Overlay<'_, '_, '_> {
         if STRINGS.contains(&objects.text(i)) {
             return self.as_string(i);
         }
+        if matches!(objects.text(i), "qsort" | "bsearch" | "lfind" | "lsearch") {
+            return self.compared_as_strings(i);
+        }
         if matches!(objects.text(i), "(" | "reinterpret_cast" | "static_cast")
             && let Some(cast) = objects.cast(i)
             && let Pointee::Other(other) = cast.pointee
@@ -130,23 +133,41 @@ impl Overlay<'_, '_, '_> {
         self.downcast(i).or_else(void).or_else(|| self.elsewhere(i)).or_else(|| self.given_back(i))
     }
 
-    /// `struct other *o = (void *)&x;`
+    /// `struct other *o = (void *)&x;`, `return (void *)&x;` of a function that returns such a pointer.
     fn through_void(&self, i: usize) -> Option<(Over, String)> {
         let objects = self.objects;
-        let close = objects.code.closing(i + 1).filter(|c| objects.text(i) == "=" && c - i < 7)?;
+        let returns = objects.text(i) == "return";
+        let close =
+            objects.code.closing(i + 1).filter(|c| (objects.text(i) == "=" || returns) && c - i < 7)?;
         let void = objects.text(close - 1) == "*" && objects.text(close - 2) == "void";
         let end = objects.address(close + 1).filter(|_| void)?;
         if let Some(of) = self.array_of(i.checked_sub(1)?).filter(|_| objects.text(end) == ";") {
             return Some((Over::Numbers, format!("it is looked at as an array of {of}")));
         }
-        let declared = objects.code.variable(objects.text(i.checked_sub(1)?), i)?;
-        let other = objects.text(declared.ty);
-        let pointer = declared.depth == 1 && other != "void" && !objects.is_name(declared.ty);
+        let (ty, depth) = match returns {
+            true => self.returned(i)?,
+            false => objects.code.variable(objects.text(i - 1), i).map(|d| (d.ty, d.depth))?,
+        };
+        let other = objects.text(ty);
+        let pointer = depth == 1 && other != "void" && !objects.is_name(ty);
         if !pointer || !matches!(objects.text(end), ";" | ",") {
             return None;
         }
-        let over = if is_scalar(other) { Over::Numbers } else { Over::Type(other.into()) };
+        let over = match () {
+            () if is_scalar(other) => Over::Numbers,
+            // A handle need not be like what it stands for.
+            () if returns => Over::Shaped(other.into(), false),
+            () => Over::Type(other.into()),
+        };
         Some((over, format!("it is looked at as {other}")))
+    }
+
+    /// What the function around `i` returns a pointer to, and its stars.
+    fn returned(&self, i: usize) -> Option<(usize, usize)> {
+        let code = &self.objects.code;
+        let own = code.function_name(i)?;
+        let star = (code.start_of(own)..own).find(|&j| code.text(j) == "*")?;
+        Some((star.checked_sub(1)?, own - star))
     }
 
     /// The type of the elements of `int (*v)[4]`, which ends at `last`.
@@ -210,6 +231,16 @@ impl Overlay<'_, '_, '_> {
         found.map(|_| (Over::First, format!("{}() reads it as a string", objects.text(i))))
     }
 
+    /// `bsearch("x", all, n, sizeof *all, (compare *)strcmp)`
+    fn compared_as_strings(&self, i: usize) -> Option<(Over, String)> {
+        let objects = self.objects;
+        let arguments = objects.arguments(i + 1);
+        let compare = objects.text(arguments.last()?.1 - 1);
+        let all = arguments.get(usize::from(objects.text(i) != "qsort"))?;
+        (STRINGS.contains(&compare) && objects.hands_over(*all))
+            .then(|| (Over::First, format!("{compare}() reads it as a string")))
+    }
+
     /// What was given as a `void *` and becomes a pointer to something else: `(struct head *)v`, `int *w = v;`.
     fn from_void(&self, i: usize) -> Option<(Over, String)> {
         let objects = self.objects;
@@ -245,10 +276,8 @@ impl Overlay<'_, '_, '_> {
             }
             // `return v;` of a function that returns `struct w *`.
             "return" if objects.code.is_word(i + 1) && self.behind_value(i + 1) == ";" => {
-                let own = objects.code.function_name(i)?;
-                let start = objects.code.start_of(own);
-                let star = (start..own).find(|&j| objects.text(j) == "*")?;
-                (star.checked_sub(1)?, own - star, i + 1, None)
+                let (word, stars) = self.returned(i)?;
+                (word, stars, i + 1, None)
             }
             _ => return None,
         };
@@ -273,6 +302,7 @@ impl Overlay<'_, '_, '_> {
             () if back => Over::Shaped(head.into(), self.is_walked(value, variable)),
             () => Over::Like(head.into()),
         };
+        let head = if stars == 2 { &format!("{head} *") } else { head };
         let moved = if kept == Some(true) { "is moved by a number and " } else { "" };
         Some((over, format!("a void pointer {moved}becomes one to {head}, and it begins like that")))
     }
@@ -364,6 +394,7 @@ impl Overlay<'_, '_, '_> {
         let keyword = objects.code.token(i)?;
         let body = bodies_in(source, keyword, keyword + 1).pop()?;
         let (mut ours, mut pointed, mut other, mut numbers, mut all) = (false, false, None, false, true);
+        let mut pointee = None;
         let statements = statements(source, &body).ok()?;
         for statement in &statements {
             let words: Vec<&str> = (statement.first..statement.last)
@@ -377,6 +408,7 @@ impl Overlay<'_, '_, '_> {
             // `words[2 * LANES]` is no pointer.
             if words.iter().take_while(|w| **w != "[").any(|w| *w == "*") {
                 (pointed, numbers) = (pointed || named, numbers || is_scalar(word) && word != "char");
+                pointee = pointee.or((!named && !is_scalar(word) && word != "void").then_some(word));
                 continue;
             }
             all = false;
@@ -390,6 +422,10 @@ impl Overlay<'_, '_, '_> {
         }
         if pointed && numbers && all {
             return Some((Over::Numbers, "a union has a pointer to it beside one to numbers".into()));
+        }
+        if let Some(word) = pointee.filter(|_| pointed && all) {
+            let how = format!("a union has a pointer to it beside one to {word}");
+            return Some((Over::Shaped(word.into(), false), how));
         }
         other.filter(|_| ours).map(|o| (o, "it shares a union with another type".to_string()))
     }

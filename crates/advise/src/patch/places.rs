@@ -56,12 +56,15 @@ impl Uses<'_, '_, '_> {
         pointers.next().map(|_| format!("the offset of {} is read from a pointer to a member", member.name))
     }
 
-    /// `std::map<int *, X> m; m[&x.a]`, `std::sort(v.begin(), v.end())` of pointers: what holds the addresses of two
-    /// members puts them in order.
+    /// `std::map<int *, X> m; m[&x.a]`, `std::sort(v.begin(), v.end())` and `qsort(v, ..)` of pointers: what holds the
+    /// addresses of two members puts them in order.
     pub(super) fn put_in_order(&self, i: usize, first: &Member) -> Option<String> {
         let code = &self.objects.code;
+        if let Some(how) = self.ordered_by_callee(i, first) {
+            return Some(how);
+        }
         let holder = self.holder(i)?;
-        let (at, _) = code.variable_at(code.text(holder), holder + 1)?;
+        let (at, declared) = code.variable_at(code.text(holder), holder + 1)?;
         let start = code.start_of(at);
         let is = |words: &[&str]| {
             (start..at).find(|&j| words.contains(&code.text(j)) && code.text(j + 1) == "<").is_some_and(|j| {
@@ -72,20 +75,38 @@ impl Uses<'_, '_, '_> {
         let (from, end) = self.objects.function(i);
         let name = code.text(holder);
         let sorted = || {
-            let calls = code.places("sort").iter().filter(|&&j| i < j && j < end);
-            calls.into_iter().any(|&j| {
+            (i..end).filter(|&j| code.is_word(j) && code.text(j + 1) == "(").any(|j| {
                 let given = code.arguments(j + 1);
-                (1..=2).contains(&given.len()) && code.text(given[0].0) == name
+                let named = |n: usize| given.get(n).is_some_and(|a| code.text(a.0) == name);
+                match code.text(j) {
+                    "sort" => (1..=2).contains(&given.len()) && named(0),
+                    "qsort" => named(0) && by_address(self.files, code, &given),
+                    function => (0..given.len())
+                        .any(|n| named(n) && given[n].1 == given[n].0 + 1 && sorts(self.files, function, n)),
+                }
             })
         };
         let ordered = is(&["map", "set", "multimap", "multiset", "priority_queue"])
-            || is(&["vector", "array", "deque"]) && sorted();
+            || (is(&["vector", "array", "deque"]) || declared.depth > 1) && sorted();
         let another = |j: usize| {
             let same = self.holder(j).is_some_and(|h| code.text(h) == name);
             same && self.member_address(j).is_some_and(|(m, _)| m.name != first.name)
         };
         (ordered && (from..end).any(|j| j != i && code.text(j) == "&" && another(j)))
             .then(|| format!("{name} puts the addresses of two members in order"))
+    }
+
+    /// `lock_all({&x.a, &x.b})` of a function that sorts what it is given.
+    fn ordered_by_callee(&self, i: usize, first: &Member) -> Option<String> {
+        let code = &self.objects.code;
+        let list = code.open_before(i).filter(|&o| code.text(o) == "{")?;
+        let call = code.open_before(list).filter(|&o| o > 0 && code.text(o) == "(" && code.is_word(o - 1))?;
+        let end = code.matching(list, ["{", "}"], 200)?;
+        let another = |j: usize| self.member_address(j).is_some_and(|(m, _)| m.name != first.name);
+        let index = code.arguments(call).iter().position(|a| a.0 <= list && list < a.1)?;
+        let name = code.text(call - 1);
+        ((list..end).any(another) && sorts(self.files, name, index))
+            .then(|| format!("{name}() puts the addresses of two members in order"))
     }
 
     /// `std::min(&x.a, &x.b)`
@@ -106,7 +127,7 @@ impl Uses<'_, '_, '_> {
         let before = open.checked_sub(1)?;
         match (code.text(open), code.text(before)) {
             ("[" | "{", _) if code.is_word(before) => Some(before),
-            ("{", "=") => before.checked_sub(1),
+            ("{", "=") => code.initialised(open),
             ("(", "insert" | "emplace" | "push" | "push_back" | "emplace_back" | "try_emplace") => {
                 let dots = if code.text(before - 1) == ">" { 2 } else { 1 };
                 (before - dots).checked_sub(1)
@@ -138,6 +159,46 @@ impl Uses<'_, '_, '_> {
         });
         compares.then(|| format!("{name}() compares the addresses of two members"))
     }
+}
+
+/// The function that these arguments of `qsort` end with looks at pointers, and not behind them.
+fn by_address(files: &[(&str, &str)], code: &Code<'_, '_>, given: &[(usize, usize)]) -> bool {
+    let Some(compare) = given.last().map(|a| code.text(a.1 - 1)) else { return false };
+    files.iter().filter(|f| may_be_function(f.1, compare)).any(|f| {
+        let source = Source::new(f.1);
+        let code = Code::new(&source);
+        let found = code.definitions(compare).any(|(_, brace)| {
+            let body = brace..code.close_of(brace);
+            let twice =
+                |j: usize| code.text(j) == "*" && (code.text(j + 1) == "*" || code.text(j + 2) == "*");
+            body.clone().any(twice)
+                && !body.into_iter().any(|j| (code.text(j), code.text(j + 1)) == ("-", ">"))
+        });
+        found
+    })
+}
+
+/// A function `name` sorts what its parameter `index` has.
+fn sorts(files: &[(&str, &str)], name: &str, index: usize) -> bool {
+    files.iter().filter(|f| f.1.contains("sort") && may_be_function(f.1, name)).any(|f| {
+        let source = Source::new(f.1);
+        let code = Code::new(&source);
+        let found = code.definitions(name).any(|(open, brace)| {
+            let Some(&(_, to)) = code.arguments(open).get(index) else { return false };
+            let own = code.text(to - 1);
+            let own = if own == "]" { code.opening(to - 1).map_or("", |o| code.text(o - 1)) } else { own };
+            (brace..code.close_of(brace)).any(|j| {
+                let given = code.arguments(j + 1);
+                let ordered = match code.text(j) {
+                    "sort" | "stable_sort" => given.len() <= 2,
+                    "qsort" => by_address(files, &code, &given),
+                    _ => false,
+                };
+                ordered && given.first().is_some_and(|a| code.text(a.0) == own)
+            })
+        });
+        found
+    })
 }
 
 /// A function `name` compares two of its parameters, or subtracts them.

@@ -2,12 +2,13 @@
 //! which branch it takes.
 
 use super::body::Source;
-use super::bytes::{carved_from, place_of_bytes};
+use super::bytes::{carved_from, is_byte, place_of_bytes};
 use super::callee::walks_from;
 use super::neighbours::may_be_function;
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
 use super::places::subtracts;
+use super::scan::Code;
 
 /// The first such use: its place, and a sentence. Objects that become `whole` lines leave no room between them.
 pub(super) fn in_file(
@@ -31,8 +32,9 @@ pub(super) fn in_file(
         .or_else(|| {
             (1..objects.code.len()).find_map(|i| {
                 let computed = || computed(objects, i).or_else(|| strided(objects, i, files));
-                let how = counted(objects, i).or_else(computed).or_else(|| asked(objects, i, whole));
+                let how = counted(objects, i, files).or_else(computed).or_else(|| asked(objects, i, whole));
                 let how = how.or_else(|| most(&numbers, objects, i)).or_else(|| apart(objects, i, files));
+                let how = how.or_else(|| beyond(&numbers, objects, i));
                 Some((i, how?))
             })
         })
@@ -68,10 +70,9 @@ fn computed(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
         };
         (shift && fixed(j + 1)) || (times && (fixed(j + 1) || fixed(j - 1)))
     };
-    let byte = |word: &str| matches!(word, "char" | "uint8_t" | "u8" | "byte");
     let of_bytes = |j: usize| {
         let declared = code.variable(objects.text(j), j).filter(|_| code.is_word(j));
-        byte(objects.text(j)) || declared.is_some_and(|d| byte(objects.text(d.ty)) && d.depth == 1)
+        is_byte(objects.text(j)) || declared.is_some_and(|d| is_byte(objects.text(d.ty)) && d.depth == 1)
     };
     let bytes = inside.clone().any(of_bytes);
     let ours = objects.names_type(i, close) && bytes && !sized;
@@ -138,6 +139,20 @@ fn apart(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<
     counts.then(|| format!("{name}() counts the bytes from one object to another one"))
 }
 
+/// `(char *)(p + 1) - (char *)p`
+fn beyond(numbers: &Numbers<'_, '_, '_>, objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+    let code = &objects.code;
+    let cast = |at: usize| {
+        let close = code.closing(at).filter(|c| objects.text(at) == "(" && c - at < 6)?;
+        (objects.text(close - 1) == "*" && objects.text(close - 2) == "char").then_some(close + 1)
+    };
+    let sum = cast(i).filter(|&s| objects.text(s) == "(" && objects.text(s + 2) == "+")?;
+    let one = objects.is_object(sum + 1) && objects.text(sum + 3) == "1";
+    let minus = code.closing(sum).filter(|&c| one && objects.text(c + 1) == "-")? + 1;
+    let end = objects.address(cast(minus + 1)?)?;
+    numbers.shown(i, end).map(|how| format!("its size {how}"))
+}
+
 /// What a size alone decides: whether there is padding between the same members, whether an atomic one needs a lock,
 /// where the next object of a section begins.
 fn asked(objects: &Objects<'_, '_>, i: usize, whole: bool) -> Option<String> {
@@ -162,30 +177,66 @@ fn asked(objects: &Objects<'_, '_>, i: usize, whole: bool) -> Option<String> {
     }
 }
 
-/// Memory of so many bytes for objects: `malloc(24)`, `(struct s *)pool` of an array of numbers.
-fn counted(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
+/// Memory of so many bytes for objects: `malloc(24)`, `(struct s *)pool` of an array of numbers, and what functions of
+/// the sources hand out.
+fn counted(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<String> {
     let word = objects.text(i);
     if matches!(word, "(" | "reinterpret_cast") {
         return carved_from(objects, i, is_scalar).map(place_of_bytes);
     }
     // `allocator.allocate(1)` counts objects.
-    let counts = word == "allocate" && matches!(objects.text(i.wrapping_sub(1)), "." | ">" | ":");
-    if !word.contains("alloc") || objects.text(i + 1) != "(" || counts {
+    let member = matches!(objects.text(i.wrapping_sub(1)), "." | ">" | ":");
+    let counts = word == "allocate" && member;
+    if !objects.code.is_word(i) || objects.text(i + 1) != "(" || counts || !becomes_object(objects, i) {
         return None;
     }
     let close = objects.code.closing(i + 1)?;
     let number = |j: usize| objects.text(j).starts_with(|c: char| c.is_ascii_digit());
     let sign = |j: usize| matches!(objects.text(j), "+" | "*" | "," | "(" | ")");
     let numbers = (i + 2..close).any(number) && (i + 2..close).all(|j| number(j) || sign(j));
+    let hands_out = || (!member).then(|| handed_out(files, word)).flatten();
+    if numbers && (word.contains("alloc") || hands_out().is_some()) {
+        return Some(format!("{word}() is told its size as a number"));
+    }
+    let parts = hands_out()?;
+    parts.then(|| format!("{word}() gives places of so many bytes for it"))
+}
+
+/// What the call at `i` returns is kept in a pointer to the type, or cast to one.
+fn becomes_object(objects: &Objects<'_, '_>, i: usize) -> bool {
     let (start, _) = objects.code.statement(i);
-    let equal = (start..i).rev().find(|&j| objects.text(j) == "=")?;
+    let Some(equal) = (start..i).rev().find(|&j| objects.text(j) == "=") else { return false };
     let cast = (equal..i).any(|j| objects.is_name(j));
     let last = equal - 1;
     let element =
         (objects.text(last) == "]").then(|| (start..last).rev().find(|&j| objects.text(j) == "[")).flatten();
     let target = element.map_or(last, |open| open - 1);
-    let ours = cast || objects.is_object(target) || objects.is_variable_or_declared(target);
-    (numbers && ours).then(|| format!("{word}() is told its size as a number"))
+    let at_once = i == equal + 1;
+    cast || at_once && (objects.is_object(target) || objects.is_variable_or_declared(target))
+}
+
+/// Whether the function `name` of the sources, which returns a place in an array of bytes, returns one of parts of a
+/// number of bytes: `return slots[next++]` of `char slots[32][16]`. `None` if it does not return such a place.
+fn handed_out(files: &[(&str, &str)], name: &str) -> Option<bool> {
+    files.iter().filter(|f| may_be_function(f.1, name)).find_map(|f| {
+        let source = Source::new(f.1);
+        let code = Code::new(&source);
+        let found = code.definitions(name).find_map(|(open, brace)| {
+            let pointer = code.text(open.checked_sub(2)?) == "*";
+            let end = code.close_of(brace);
+            let array = |&j: &usize| {
+                let declared = code.variable(code.text(j), j).filter(|_| code.is_word(j))?;
+                let byte = is_byte(code.text(declared.ty));
+                let place = match declared.depth {
+                    2 => code.text(j + 1) == "[",
+                    _ => declared.depth == 1 && code.text(j + 1) == "+",
+                };
+                (byte && place).then_some(declared.depth == 2)
+            };
+            (brace..end).filter(|_| pointer).find_map(|j| array(&j))
+        });
+        found
+    })
 }
 
 /// One past the operand of `sizeof` at `i`, if that is the type, an object or an array of them.
@@ -230,7 +281,7 @@ fn bytes(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
     let name = open.checked_sub(1).filter(|_| objects.text(open) == "[")?;
     let declared = objects.code.declaration(name)?;
     let aligned = (start..end).any(|j| matches!(objects.text(j), "alignas" | "_Alignas" | "aligned"));
-    let bytes = matches!(objects.text(declared.ty), "char" | "uint8_t" | "u8" | "byte");
+    let bytes = is_byte(objects.text(declared.ty));
     (bytes && !aligned).then(|| format!("{} is an array of as many bytes", objects.text(name)))
 }
 

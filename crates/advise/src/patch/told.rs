@@ -120,7 +120,7 @@ fn is_given(objects: &Objects<'_, '_>, i: usize) -> bool {
 }
 
 /// `struct s *r = map(0x1000);`, `(struct s *)map(0x1000)`
-fn becomes_object(objects: &Objects<'_, '_>, i: usize) -> bool {
+pub(super) fn becomes_object(objects: &Objects<'_, '_>, i: usize) -> bool {
     let assigned = || objects.text(i - 1) == "=" && objects.is_variable_or_declared(i - 2);
     let cast = || {
         let open = objects.code.cast_before(i - 1).filter(|_| objects.text(i - 1) == ")");

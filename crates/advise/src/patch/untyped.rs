@@ -47,8 +47,9 @@ impl Objects<'_, '_> {
         let name = self.text(value);
         let (open, end) = self.function(value);
         let own = self.code.function_name(value);
-        let of_file =
-            |j: usize| self.code.variable_at(name, j).is_some_and(|(at, _)| !self.code.is_in_function(at));
+        let of_file = |j: usize| {
+            self.code.variable_at(name, j + 1).is_some_and(|(at, _)| !self.code.is_in_function(at))
+        };
         let here = |j: usize| (open..end).contains(&j) || !self.code.is_in_function(j) || of_file(j);
         let whole = |at: usize| self.address(at).is_some_and(|end| self.text(end) != "+");
         let untyped = |at: usize| {

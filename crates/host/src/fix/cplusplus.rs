@@ -86,8 +86,19 @@ impl ClassQuestion<'_> {
         // The unit includes the file and skips the class by a condition.
         let Some(class) = class.map_err(|e| unread(&e))? else { return Ok(false) };
         // What members are made of matters only where their order shows.
-        let check = |inert: BTreeSet<String>| class.check(self.before, self.after, &inert).map(|()| true);
+        let check = |inert: BTreeSet<String>| {
+            class.check(self.before, self.after, &inert).map(|()| true).map_err(|reason| self.placed(&reason))
+        };
         check(BTreeSet::new()).or_else(|_| check(traits::inert(clang, call, self.class, self.before)))
+    }
+
+    /// The reason behind the place of the class.
+    fn placed(&self, reason: &str) -> Reason {
+        let file = self.file.file_name().map(|f| f.to_string_lossy()).unwrap_or_default();
+        match self.decl_line {
+            Some(line) => format!("{file}:{line}: {reason}"),
+            None => format!("{file}: {reason}"),
+        }
     }
 
     /// Uses of members by position, found by the errors that a private member makes.
@@ -107,7 +118,8 @@ impl ClassQuestion<'_> {
             if let Some((place, text)) = found {
                 let class = self.class;
                 return Err(format!(
-                    "{place} uses members of {class} by position (with a private member: {text})"
+                    "{place} uses members of {class} by position, or counts on their order (clang's words, had it one \
+                     member more: {text})"
                 ));
             }
         }

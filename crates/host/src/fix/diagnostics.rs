@@ -58,9 +58,13 @@ fn is_beyond(line: &str) -> bool {
     BEYOND.iter().any(|w| line.contains(&format!("[{w}")))
 }
 
-/// The first message that `after` has more often than `before`.
-pub(super) fn new_one(before: &Messages, after: &Messages) -> Option<String> {
-    after.iter().find(|(m, n)| before.get(*m).is_none_or(|b| b < n)).map(|(m, _)| m.clone())
+/// The first message that `after` has more often than `before`; one that goes on with another only where there is no
+/// other. Where elements `part`, each becomes a struct, and braces are missing that C does not ask for.
+pub(super) fn new_one(before: &Messages, after: &Messages, part: bool) -> Option<String> {
+    let braces = |m: &String| part && m.ends_with("[-Wmissing-braces]");
+    let new = |&(m, n): &(&String, &usize)| before.get(m).is_none_or(|b| b < n) && !braces(m);
+    let goes_on = |m: &String| m.contains("warning:  ");
+    after.iter().filter(new).min_by_key(|(m, _)| goes_on(m)).map(|(m, _)| m.clone())
 }
 
 /// `file: warning: text` of `file:12:3: warning: text`.
@@ -96,7 +100,14 @@ mod tests {
         assert!(!is_beyond("a.c:3:9: warning: 'x' may be used uninitialized [-Wmaybe-uninitialized]"));
         let one = Messages::from([("a".into(), 1)]);
         let two = Messages::from([("a".into(), 2)]);
-        assert_eq!(new_one(&one, &two).as_deref(), Some("a"));
-        assert_eq!(new_one(&two, &one), None);
+        assert_eq!(new_one(&one, &two, false).as_deref(), Some("a"));
+        assert_eq!(new_one(&two, &one, false), None);
+        let of = |texts: &[&str]| texts.iter().map(|t| (t.to_string(), 1)).collect::<Messages>();
+        let reorder = of(&["a.cc: warning:   'int S::a'", "a.cc: warning: 'S::b' will be initialized after"]);
+        let first = new_one(&Messages::new(), &reorder, false);
+        assert_eq!(first.as_deref(), Some("a.cc: warning: 'S::b' will be initialized after"));
+        let braces = of(&["a.c: warning: missing braces around initializer [-Wmissing-braces]"]);
+        assert!(new_one(&Messages::new(), &braces, false).is_some());
+        assert_eq!(new_one(&Messages::new(), &braces, true), None);
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Meaning<'a> {
 pub(super) struct Before {
     calls: Vec<Call>,
     messages: Messages,
+    /// Elements of an array part.
+    part: bool,
 }
 
 impl Meaning<'_> {
@@ -46,12 +48,13 @@ impl Meaning<'_> {
     pub(super) fn before(&self, announce: &mut dyn FnMut(&str)) -> Result<Before, FixError> {
         let edits = self.edits;
         if !edits.iter().any(Edit::displaces) && !self.aligns {
-            return Ok(Before { calls: Vec::new(), messages: Messages::new() });
+            return Ok(Before { calls: Vec::new(), messages: Messages::new(), part: false });
         }
+        let part = edits.iter().any(|e| matches!(e, Edit::Spread { .. }));
         let calls = self.compiler.calls()?;
         if !reorders(edits) {
             let messages = diagnostics::of(&calls);
-            return Ok(Before { calls, messages });
+            return Ok(Before { calls, messages, part });
         }
         let cpp: Vec<Call> = calls.iter().filter(|c| c.is_cpp()).cloned().collect();
         if self.is_cpp() || !cpp.is_empty() {
@@ -67,7 +70,7 @@ impl Meaning<'_> {
         let (name, decl) = (self.compiler.request.type_name, self.decl_line());
         super::positions::check(name, (self.place, self.text), decl, &calls).map_err(FixError::Meaning)?;
         let messages = diagnostics::of(&calls);
-        Ok(Before { calls, messages })
+        Ok(Before { calls, messages, part })
     }
 
     /// Line of the type's definition, if known.
@@ -107,7 +110,7 @@ impl Meaning<'_> {
 impl Before {
     /// Refuses when the patched copy, built by now, draws a warning that the unpatched did not.
     pub(super) fn compare(&self) -> Result<(), FixError> {
-        match diagnostics::new_one(&self.messages, &diagnostics::of(&self.calls)) {
+        match diagnostics::new_one(&self.messages, &diagnostics::of(&self.calls), self.part) {
             None => Ok(()),
             Some(text) => Err(FixError::Meaning(format!("with the patch the compiler says: {text}"))),
         }

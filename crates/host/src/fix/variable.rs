@@ -43,7 +43,7 @@ pub(super) fn patch_tree(
     sources.can_write(&files)?;
     files.iter().try_for_each(|f| place.write(&f.path, &f.new))?;
     let after = compiler.find(true, announce, &sizes)?;
-    if let Some(text) = diagnostics::new_one(&said, &diagnostics::of(&calls)) {
+    if let Some(text) = diagnostics::new_one(&said, &diagnostics::of(&calls), true) {
         return Err(FixError::Meaning(format!("with the patch the compiler says: {text}")));
     }
     let mut fields = Vec::new();
