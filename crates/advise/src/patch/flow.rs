@@ -392,12 +392,7 @@ impl File<'_, '_, '_> {
     /// The function that the word at `i` means. One that the file alone has is told from others of its name.
     fn function(&self, i: usize) -> String {
         let (code, name) = (self.code, self.code.text(i));
-        let is_own = |&j: &usize| {
-            code.text(j + 1) == "("
-                && !code.is_in_function(j)
-                && (code.start_of(j)..j).any(|k| code.text(k) == "static")
-        };
-        match code.places(name).iter().any(is_own) {
+        match code.is_static(name) {
             true => format!("{name}@{}", code.source.text.len()),
             false => name.to_string(),
         }

@@ -1,7 +1,7 @@
 //! Reads a file's code tokens for calls and declarations: enough to say which type a name was declared with.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::body::Source;
@@ -46,6 +46,8 @@ pub(super) struct Code<'s, 'a> {
     /// Place of the `}` of every `{`.
     closes: OnceCell<HashMap<usize, usize>>,
     cpp: OnceCell<bool>,
+    /// Functions that the file alone has.
+    statics: OnceCell<HashSet<&'a str>>,
 }
 
 /// Places and types of the declarations of one word, and where the functions end in which they stand.
@@ -74,6 +76,7 @@ impl<'s, 'a> Code<'s, 'a> {
             around: OnceCell::new(),
             closes: OnceCell::new(),
             cpp: OnceCell::new(),
+            statics: OnceCell::new(),
         }
     }
 
@@ -267,6 +270,13 @@ impl<'s, 'a> Code<'s, 'a> {
     fn definition(&self, i: usize) -> Option<(usize, usize)> {
         let close = self.closing(i + 1).filter(|c| self.text(i + 1) == "(" && self.text(c + 1) == "{")?;
         (!self.is_in_function(i)).then_some((i + 1, close + 1))
+    }
+
+    /// A `static` function `name` is defined here.
+    pub(super) fn is_static(&self, name: &str) -> bool {
+        let own = |i: usize| (self.start_of(i)..i).any(|j| self.text(j) == "static");
+        let all = || self.all_definitions().filter(|d| own(d.0)).map(|d| self.text(d.0)).collect();
+        self.statics.get_or_init(all).contains(name)
     }
 
     /// The same of `auto name = [](..) {`.

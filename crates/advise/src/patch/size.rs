@@ -4,7 +4,7 @@
 use super::body::Source;
 use super::bytes::{carved_from, is_byte, place_of_bytes};
 use super::callee::walks_from;
-use super::neighbours::may_be_function;
+use super::neighbours::{may_be_function, members_in};
 use super::number::Numbers;
 use super::objects::{Objects, is_scalar};
 use super::places::subtracts;
@@ -137,6 +137,26 @@ fn apart(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Option<
         subtracts(&objects.elsewhere(&source), name, &given)
     });
     counts.then(|| format!("{name}() counts the bytes from one object to another one"))
+}
+
+/// `offsetof(struct outer, tail)` as a number, where the type stands before `tail` in a struct that holds it.
+pub(super) fn offset_behind(
+    outer: &Objects<'_, '_>,
+    own: &[String],
+    files: &[(&str, &str)],
+) -> Option<(usize, String)> {
+    let numbers = Numbers { code: &outer.code, files };
+    let asked = ["offsetof", "__builtin_offsetof"].iter().flat_map(|w| outer.code.places(w));
+    asked.copied().find_map(|i| {
+        let close = outer.code.closing(i + 1)?;
+        let [(from, to), (name, end)] = outer.arguments(i + 1)[..] else { return None };
+        let ty = (from..to).rev().find(|&j| outer.code.is_word(j)).filter(|_| outer.names_type(from, to))?;
+        let members = members_in(files, outer.text(ty));
+        let held = members.iter().position(|m| m.ty.split(' ').any(|w| own.iter().any(|n| n == w)))?;
+        let at = members.iter().position(|m| m.name == outer.text(name)).filter(|_| end == name + 1)?;
+        let how = numbers.shown(i, close + 1).filter(|_| at > held)?;
+        Some((i, format!("the offset of {}, which is behind it, {how}", outer.text(name))))
+    })
 }
 
 /// `(char *)(p + 1) - (char *)p`
@@ -288,6 +308,32 @@ fn bytes(objects: &Objects<'_, '_>, i: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::patch::uses::{Ask, check};
+
+    #[test]
+    fn what_stands_behind_it() {
+        let run = |code: &str| {
+            let own = "struct s { int a; long b; };\nstruct outer { long head; struct s own; long tail; };";
+            check("s", None, Ask::SIZE, &[("x.c", &format!("{own}\n{code}\n"))]).is_ok()
+        };
+        assert!(!run("void f(void) { printf(\"%zu\", offsetof(struct outer, tail)); }"));
+        assert!(run("void f(void) { printf(\"%zu\", offsetof(struct outer, head)); }"));
+        assert!(run("void f(void) { printf(\"%zu\", offsetof(struct outer, own)); }"));
+        assert!(!run("void f(struct s *p) { printf(\"%td\", (char *)(p + 1) - (char *)p); }"));
+    }
+
+    #[test]
+    fn memory_that_functions_hand_out() {
+        let run = |code: &str| {
+            let own = "struct s { int a; long b; };\n";
+            check("s", None, Ask::SIZE, &[("x.c", &format!("{own}{code}\n"))]).is_ok()
+        };
+        let parts = "static char mem[8][16]; static int n;\nvoid *get(void) { return mem[n++]; }\n";
+        let arena = "static char mem[512]; static size_t n;\nvoid *get(size_t k) { void *p = mem + n; n += k; return p; }\n";
+        assert!(!run(&format!("{parts}void f(void) {{ struct s *p = get(); p->a = 1; }}")));
+        assert!(!run(&format!("{arena}void f(void) {{ struct s *p = get(16); p->a = 1; }}")));
+        assert!(run(&format!("{arena}void f(void) {{ struct s *p = get(sizeof *p); p->a = 1; }}")));
+        assert!(run(&format!("{parts}void f(void) {{ int *p = get(); *p = 1; }}")));
+    }
 
     #[test]
     fn what_a_size_decides() {

@@ -181,7 +181,8 @@ impl<'f> Uses<'f> {
         let how = |how: String| format!("{how}, as part of a struct that holds it");
         let seen = |(i, seen): (usize, String)| self.seen(outer.code.line(i), how(seen), place);
         if ask.size && found[5].is_none() {
-            found[5] = size::in_file(outer, self.files, self.whole, self.aligns).map(seen);
+            let behind = || size::offset_behind(outer, &self.names, self.files);
+            found[5] = size::in_file(outer, self.files, self.whole, self.aligns).or_else(behind).map(seen);
         }
         if !ask.layout {
             return;
