@@ -73,6 +73,36 @@ fn what_threads_were_seen_to_take_turns_at_is_no_fight() {
     assert_eq!(class(Some(tussle_evidence::TURN_BYTE)), Class::Undecided);
 }
 
+/// An array that is handed on as a whole has two lines here and would have one elsewhere: turns at both are its turns.
+#[test]
+fn turns_at_an_object_are_turns_wherever_it_lies() {
+    let hidden = |by_turns: bool| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let (start, make) = (s.code("worker", "w.c", 3, &[]), s.code("make", "w.c", 30, &[]));
+        let long = s.long();
+        let o = s.heap(0x1020, 64, Some(long), 8, 16, Some(make));
+        for _ in 0..2 {
+            let worker = s.worker(main, start);
+            for field in [24, 40] {
+                s.access(o, field, 8, worker, (0, 50_000), [0, 20_000, 0]);
+            }
+        }
+        for a in s.tables().accesses.iter_mut().filter(|_| by_turns) {
+            let line = (0x1020 + a.offset) & !63;
+            let at = (line + tussle_evidence::TURN_BYTE).wrapping_sub(0x1020);
+            a.held = Some((o, at, 100, 100));
+        }
+        let e = s.evidence();
+        let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+        let judged = judge(&e, &namer, &seen);
+        let by_phase = |l: &Latent| matches!(l.hidden_by, HiddenBy::Phase { .. });
+        latent(&e, &seen, &judged).into_iter().filter(by_phase).count()
+    };
+    assert_eq!(hidden(true), 0);
+    assert_eq!(hidden(false), 0, "the same bytes");
+}
+
 /// Readers count in one word of a rwlock and look at another: both are the C library's. Two locks on one line part.
 #[test]
 fn the_insides_of_a_lock_are_nobodys_to_move() {

@@ -150,7 +150,8 @@ impl<'a> Scene<'a> {
             own[field as usize] |= holds;
             let (reads, writes, rmws) = (a.reads as f64, a.writes as f64, a.rmws as f64);
             let (offset, size, actor, vt0, vt1) = (a.offset, a.size.max(1), a.actor, a.vt0, a.vt1);
-            let under = Under::of(self.evidence, a);
+            let at = object.base.saturating_add(a.offset);
+            let under = Under::of(self.evidence, a, at - tussle_model::LineSize::L64.offset(at));
             let hit = Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, under, field };
             rows.push((g, block.1, hit));
         }

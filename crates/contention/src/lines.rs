@@ -178,9 +178,18 @@ fn cut(e: &Evidence, k: &Key, size: LineSize) -> (Range, Piece) {
         reads: a.reads as f64 * share,
         writes: a.writes as f64 * share,
         rmws: a.rmws as f64 * share,
-        under: Under::of(e, a),
+        under: Under::of(e, a, turns_at(e, k, size)),
     };
     (range, piece)
+}
+
+/// The line whose turns a row's turns are: its own, and as long as an object reaches over several lines that are looked at
+/// as one, or lies elsewhere than it did, all of them are handed on together.
+fn turns_at(e: &Evidence, k: &Key, size: LineSize) -> u64 {
+    let base = e.objects.get(k.row.object as usize).map_or(0, |o| o.base);
+    let moved = size.offset(base.wrapping_add(k.row.offset)) != size.offset(k.at);
+    let first = LineSize::L64.index(base) * LineSize::L64.bytes();
+    if moved { first } else { first.max(k.line.saturating_mul(size.bytes())) }
 }
 
 /// Splits a line whose memory was reused into times with the same objects; usually there is one.

@@ -34,8 +34,8 @@ impl Under {
     /// No lock, or it is not known.
     pub const NONE: Under = Under { lock: 0, sections: 0.0, storing: 0.0, turn: false };
 
-    /// Of a row of accesses.
-    pub fn of(e: &Evidence, a: &Access) -> Under {
+    /// Of a row of accesses; its turns, if these are what it has, are those of the line at the address `turns_at`.
+    pub fn of(e: &Evidence, a: &Access, turns_at: u64) -> Under {
         let Some((object, offset, sections, storing)) = a.held else { return Under::NONE };
         let address = |object: u32, offset: u64| {
             e.objects.get(object as usize).map_or(0, |o| o.base).wrapping_add(offset)
@@ -46,7 +46,7 @@ impl Under {
         let by_turns = LineSize::L64.offset(lock_at) == TURN_BYTE;
         // Turns are the line's, whichever objects lay there one after the other.
         let lock = match by_turns {
-            true => TURNS | lock_at,
+            true => TURNS | turns_at,
             false => (u64::from(object) << 32 | (offset & 0xffff_ffff)).wrapping_add(1).max(1),
         };
         let turn = by_turns || elsewhere && long;
