@@ -549,7 +549,8 @@ fn containers_that_put_addresses_in_order() {
     assert_eq!(run(&format!("{sorted} show(v);")), "");
     assert_eq!(run(&format!("{sorted} std::sort(v.begin(), v.end(), by_value); show(v);")), "");
     let others = "static int up(const void *p, const void *q) { int *x = *(int *const *)p, *y = *(int *const *)q; \
-        return x < y ? -1 : x > y; }\nstatic int value(const void *p, const void *q) { return (*(struct n *const *)p)->n; }\n\
+        return x < y ? -1 : x > y; }\n\
+        static int value(const void *p, const void *q) { return (*(struct n *const *)p)->n; }\n\
         static void each(int **v, int n) { qsort(v, n, sizeof *v, up); }\n\
         static void all(std::vector<int *> v) { std::sort(v.begin(), v.end()); }\n";
     let run_with = |body: &str| {

@@ -471,24 +471,30 @@ mod tests {
         for code in [
             "struct o { void *p; };\nvoid f(void) { struct o o = { .p = &x }; PTR v = o.p; use(v); }",
             "struct o { int k; void *p; };\nvoid f(void) { struct o o = { 1, &x }; PTR v = o.p; use(v); }",
-            "struct o { void *p; };\nvoid f(struct o *o) { o->p = &x; }\nvoid g(struct o *o) { PTR v; v = o->p; use(v); }",
-            "struct o { void *p; };\nvoid put(struct o *o, void *v) { o->p = v; }\nvoid *get(struct o *o) { return o->p; }\n\
+            "struct o { void *p; };\nvoid f(struct o *o) { o->p = &x; }\n\
+             void g(struct o *o) { PTR v; v = o->p; use(v); }",
+            "struct o { void *p; };\nvoid put(struct o *o, void *v) { o->p = v; }\n\
+             void *get(struct o *o) { return o->p; }\n\
              void f(struct o *o) { put(o, &x); }\nvoid g(struct o *o) { PTR v = get(o); use(v); }",
             "int find(void **out) { *out = &x; return 0; }\nvoid f(void) { void *r; find(&r); PTR v = r; use(v); }",
             "void *find(int n) { return n ? &x : 0; }\nvoid f(void) { use((PTR)find(1)); }",
-            "static void *ring[8]; static int w;\nvoid put(void *p) { ring[w++ & 7] = p; }\nvoid *get(void) { return ring[w & 7]; }\n\
+            "static void *ring[8]; static int w;\nvoid put(void *p) { ring[w++ & 7] = p; }\n\
+             void *get(void) { return ring[w & 7]; }\n\
              void f(void) { put(&x); PTR v = get(); use(v); }",
             "void call(void **all) { PTR v = all[0]; use(v); }\nvoid f(void) { void *all[] = { &x, 0 }; call(all); }",
-            "static pthread_key_t k;\nvoid f(void) { pthread_setspecific(k, &x); PTR v = pthread_getspecific(k); use(v); }",
+            "static pthread_key_t k;\n\
+             void f(void) { pthread_setspecific(k, &x); PTR v = pthread_getspecific(k); use(v); }",
             "void *work(void *a) { return &x; }\nvoid f(pthread_t t) { void *r; pthread_create(&t, 0, work, 0); \
              pthread_join(t, &r); PTR v = r; use(v); }",
             "void f(void) { uintptr_t u = (uintptr_t)&x; PTR v = (PTR)u; use(v); }",
             "struct e { intptr_t arg; };\nvoid f(void) { struct e e = { (intptr_t)&x }; g(e); }\n\
              void h(struct e e) { use((PTR)e.arg); }",
-            "int ctl(int cmd, unsigned long arg) { PTR v = (PTR)arg; return use(v); }\nvoid f(void) { ctl(1, (unsigned long)&x); }",
+            "int ctl(int cmd, unsigned long arg) { PTR v = (PTR)arg; return use(v); }\n\
+             void f(void) { ctl(1, (unsigned long)&x); }",
             "void *dup(const void *p, size_t n) { void *q = malloc(n); memcpy(q, p, n); return q; }\n\
              void f(void) { PTR v = dup(&x, sizeof x); use(v); }",
-            "void drop(void *p) { PTR v = p; use(v); }\nvoid f(void) { __attribute__((cleanup(drop))) struct s y = x; use(y.a); }",
+            "void drop(void *p) { PTR v = p; use(v); }\n\
+             void f(void) { __attribute__((cleanup(drop))) struct s y = x; use(y.a); }",
         ] {
             comes_back("x.c", code);
         }

@@ -244,35 +244,6 @@ impl Uses<'_, '_, '_> {
         sum.checked_add(product).filter(|_| from < to)
     }
 
-    /// The member whose address is taken at `i`, and the place of its name.
-    pub(super) fn member_address(&self, i: usize) -> Option<(&Member, usize)> {
-        let objects = self.objects;
-        // `a && p->b > 3`
-        if objects.text(i + 1) == "&" || objects.text(i.saturating_sub(1)) == "&" {
-            return None;
-        }
-        let cast = || objects.code.cast_before(i - 1).is_some();
-        let before = |n: usize| objects.text(i.wrapping_sub(n));
-        // `at++ & x->mask`
-        let stepped = matches!((before(2), before(1)), ("+", "+") | ("-", "-"))
-            && (matches!(before(3), ")" | "]") || i > 2 && objects.code.is_word(i - 3));
-        let number = before(1).starts_with(|c: char| c.is_ascii_digit());
-        let binary = i > 0
-            && (objects.code.is_word(i - 1) && objects.text(i - 1) != "return"
-                || matches!(objects.text(i - 1), ")" | "]") && !cast())
-            || stepped
-            || number;
-        (!binary).then(|| self.own_member(i + 1)).flatten()
-    }
-
-    /// The member of the type that is accessed by the expression at `at`, and the place of its name.
-    pub(super) fn own_member(&self, at: usize) -> Option<(&Member, usize)> {
-        let objects = self.objects;
-        let implicit = || objects.is_member_in_method(at).then(|| objects.path_end(at)).filter(|&l| l == at);
-        let last = objects.accessed(at).or_else(implicit)?;
-        Some((self.members.iter().find(|m| m.name == objects.text(last))?, last))
-    }
-
     /// `memset(&x->b, 0, sizeof(*x) - offsetof(struct s, b))`.
     fn range(&self, i: usize) -> Option<String> {
         let objects = self.objects;

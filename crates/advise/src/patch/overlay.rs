@@ -337,8 +337,8 @@ impl Overlay<'_, '_, '_> {
         })
     }
 
-    /// The value at `i` is an object's address that was kept as a plain pointer, or found by the variable's name; whether
-    /// something is added to it.
+    /// The value at `i` is an object's address that was kept as a plain pointer, or found by the variable's name;
+    /// whether a number is added to it.
     fn comes_back(&self, i: usize) -> Option<bool> {
         let (objects, passed) = (self.objects, self.objects.passed());
         let named = |&(from, to): &(usize, usize)| {

@@ -328,7 +328,8 @@ mod tests {
             check("s", None, Ask::SIZE, &[("x.c", &format!("{own}{code}\n"))]).is_ok()
         };
         let parts = "static char mem[8][16]; static int n;\nvoid *get(void) { return mem[n++]; }\n";
-        let arena = "static char mem[512]; static size_t n;\nvoid *get(size_t k) { void *p = mem + n; n += k; return p; }\n";
+        let arena = "static char mem[512]; static size_t n;\nvoid *get(size_t k) { void *p = mem + n; n += k; \
+            return p; }\n";
         assert!(!run(&format!("{parts}void f(void) {{ struct s *p = get(); p->a = 1; }}")));
         assert!(!run(&format!("{arena}void f(void) {{ struct s *p = get(16); p->a = 1; }}")));
         assert!(run(&format!("{arena}void f(void) {{ struct s *p = get(sizeof *p); p->a = 1; }}")));
