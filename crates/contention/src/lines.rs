@@ -183,7 +183,7 @@ fn cut(e: &Evidence, k: &Key, size: LineSize) -> (Range, Piece) {
     (range, piece)
 }
 
-/// The line whose turns a row's turns are: its own. All lines of an object that lies elsewhere than it did are handed on
+/// The line whose turns a row has: its own. All lines of an object that lies elsewhere than it did are handed on
 /// together; so are those that a wider line joins.
 fn turns_at(e: &Evidence, k: &Key, size: LineSize) -> u64 {
     let base = e.objects.get(k.row.object as usize).map_or(0, |o| o.base);
