@@ -33,7 +33,7 @@ const SYSTEM: [(&str, &str); 3] = [
 
 /// Values without a type, and where they go. A node is `f:x`, a variable or a parameter of `f`; `f#0`, what it is
 /// given first; `f#0^`, what it stores where that points; `f()`, what it returns; `x`, a variable of a file; `s.x`, a
-/// member of a struct.
+/// member of a struct; `.x`, one of a member.
 #[derive(Debug, Default)]
 pub(super) struct Flows(BTreeMap<String, BTreeSet<String>>);
 
@@ -280,7 +280,9 @@ impl File<'_, '_, '_> {
         if before(1) != "." && (before(2), before(1)) != ("-", ">") {
             return self.variable(last);
         }
-        let (holder, name) = place(self.code, last)?;
+        // A member of a member, whatever that is.
+        let unknown = || (String::new(), self.code.text(last).to_string());
+        let (holder, name) = place(self.code, last).unwrap_or_else(unknown);
         Some(format!("{holder}.{name}"))
     }
 

@@ -1,5 +1,5 @@
 //! Objects that are looked at as another type without a cast of their address: under another declaration, through a
-//! function that nobody declared, by a pointer that was kept as a plain one.
+//! function that nobody declared.
 
 use super::assembly::variable;
 use super::body::Source;
@@ -15,8 +15,7 @@ impl Overlay<'_, '_, '_> {
     pub(super) fn elsewhere(&self, i: usize) -> Option<(Over, String)> {
         match self.objects.text(i) {
             "alias" => self.alias(i),
-            "(" => self.as_function(i).or_else(|| self.from_member(i)),
-            "=" => self.assigned_from_member(i),
+            "(" => self.as_function(i),
             _ if self.objects.code.is_word(i) => {
                 self.declared(i).or_else(|| self.unprototyped(i)).or_else(|| self.stepped(i))
             }
@@ -111,63 +110,6 @@ impl Overlay<'_, '_, '_> {
                 let word = (from..to).find(|&k| code.is_word(k) && !QUALIFIERS.contains(&code.text(k)))?;
                 (stars == 1).then(|| code.text(word).to_string())
             })
-        })
-    }
-
-    /// `*(int *)event.data.ptr`, where `event.data.ptr = &x` stands in the same file.
-    fn from_member(&self, i: usize) -> Option<(Over, String)> {
-        let objects = self.objects;
-        let close = objects.code.cast_before(objects.code.closing(i)?).filter(|&o| o == i);
-        let close = close.and_then(|_| objects.code.closing(i)).filter(|&c| objects.text(c - 1) == "*")?;
-        let last = objects.path_end(close + 1);
-        let member = last > close + 1 && objects.code.is_word(close + 1) && objects.text(last + 1) != "(";
-        let stars = (i + 1..close).filter(|&j| objects.text(j) == "*").count();
-        let word = (i + 1..close).find(|&j| !QUALIFIERS.contains(&objects.text(j)))?;
-        let ty = objects.text(word);
-        if !member
-            || stars != 1
-            || objects.is_name(word)
-            || is_deduced(ty)
-            || !self.is_stored(objects.text(last))
-        {
-            return None;
-        }
-        let read = objects.text(i.wrapping_sub(1)) == "*" && objects.text(last + 1) != "[";
-        let over = match is_scalar(ty) {
-            true if read => Over::First,
-            true => return None,
-            false if self.is_first(ty) => Over::First,
-            false => Over::Like(ty.into()),
-        };
-        Some((over, format!("{} keeps its address and becomes a pointer to {ty}", objects.text(last))))
-    }
-
-    /// `struct head *h = n->data;`, where `.data = &x` stands in the same file.
-    fn assigned_from_member(&self, i: usize) -> Option<(Over, String)> {
-        let objects = self.objects;
-        let last = objects.path_end(i + 1);
-        let member =
-            last > i + 1 && objects.code.is_word(i + 1) && matches!(objects.text(last + 1), ";" | ",");
-        let declared = objects.code.declaration(i.checked_sub(1)?).filter(|d| member && d.depth == 1)?;
-        let (ty, name) = (objects.text(declared.ty), objects.text(last));
-        if objects.is_name(declared.ty) || is_scalar(ty) || is_deduced(ty) || !self.is_stored(name) {
-            return None;
-        }
-        let over = if self.is_first(ty) { Over::First } else { Over::Like(ty.into()) };
-        Some((over, format!("{name} keeps its address and becomes a pointer to {ty}")))
-    }
-
-    /// An object's address is given to a member of this name that is no pointer to one.
-    fn is_stored(&self, name: &str) -> bool {
-        let objects = self.objects;
-        objects.code.places(name).iter().any(|&j| {
-            let end = (objects.text(j + 1) == "=").then(|| objects.address(j + 2)).flatten();
-            let member = j > 0 && matches!(objects.text(j.wrapping_sub(1)), "." | ">");
-            let untyped = || {
-                let alone = objects.text(j + 1) == "=" && objects.text(j + 3) == ";";
-                alone && objects.is_object_as_void(j + 2)
-            };
-            member && (end.is_some_and(|e| matches!(objects.text(e), ";" | "," | "}")) || untyped())
         })
     }
 }

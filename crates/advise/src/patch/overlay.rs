@@ -298,7 +298,7 @@ impl Overlay<'_, '_, '_> {
             () if stars == 2 => Over::First,
             () if is_scalar(head) && self.is_walked(value, variable) => Over::Numbers,
             () if is_scalar(head) => Over::First,
-            () if given && self.is_first(head) => Over::First,
+            () if self.is_first(head) => Over::First,
             () if back => Over::Shaped(head.into(), self.is_walked(value, variable)),
             () => Over::Like(head.into()),
         };
