@@ -101,10 +101,10 @@ fn extract(linker: &OsString, archive: &Path, first: &str, flags: &[String], obj
     run(&mut c, &linker_needed());
 }
 
-/// One object of several, some of them still to be assembled.
+/// One object of several, some of them still to be assembled, whose data stay behind the program's.
 fn join(linker: &OsString, parts: &[&Path], object: &Path) {
     let mut c = Command::new(linker);
-    c.args(["-r", "-nostdlib", "-o"]).arg(object).args(parts);
+    c.args(["-r", "-nostdlib", "-Wl,-T,runtime/behind.ld", "-o"]).arg(object).args(parts);
     run(&mut c, &linker_needed());
 }
 
@@ -123,7 +123,7 @@ fn link(linker: &OsString, object: &Path, shared: &Path) {
 }
 
 fn linker_needed() -> String {
-    format!("it needs a C compiler that links for {TARGET}; {LINKER} names one")
+    format!("it needs a C compiler that links for {TARGET}, with GNU ld or lld; {LINKER} names one")
 }
 
 /// Runs a tool, shows its warnings, and stops with what is `needed` if it fails.

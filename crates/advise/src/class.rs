@@ -390,15 +390,15 @@ fn kind(e: &Evidence, object: u32) -> Option<(Kind, u64)> {
 /// was lucky, the next one need not be, and the program's own build is another one than the recorder's. Over all
 /// phases it must cost as much as a case that was seen: what one phase of many costs is not what a run costs.
 pub fn is_luck(e: &Evidence, by: &HiddenBy) -> bool {
-    let (object, kind) = match by {
-        HiddenBy::Phase { object, .. } => (*object, ObjectKind::Heap),
-        HiddenBy::Link { object, .. } => (*object, ObjectKind::Global),
-        HiddenBy::Stack { object, .. } => (*object, ObjectKind::Stack),
+    let (object, kinds) = match by {
+        HiddenBy::Phase { object, .. } => (*object, &[ObjectKind::Heap, ObjectKind::Global][..]),
+        HiddenBy::Link { object, .. } => (*object, &[ObjectKind::Global][..]),
+        HiddenBy::Stack { object, .. } => (*object, &[ObjectKind::Stack][..]),
         HiddenBy::LineSize => return false,
     };
     let phases = by.elsewhere();
     let mean = phases.iter().map(|p| p.1).sum::<f64>() / phases.len().max(1) as f64;
-    mean >= COST_MIN && e.objects.get(object as usize).is_some_and(|o| o.kind == kind)
+    mean >= COST_MIN && e.objects.get(object as usize).is_some_and(|o| kinds.contains(&o.kind))
 }
 
 /// All fights of an evidence as it was recorded, and those that were hidden.

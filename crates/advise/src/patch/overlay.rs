@@ -41,8 +41,8 @@ pub(super) enum Over {
     /// Another type of this name, if its members are of the same types: two of them, or all. Whether what is behind
     /// the first object is looked at, too.
     Shaped(String, bool),
-    /// Numbers or pointers of this type, if the first member is one, or several are: those of its kind at the beginning
-    /// where more than one is read.
+    /// Numbers of this type or pointers to it, as many as the members begin with; of these the first one alone, unless
+    /// more are read.
     Values { ty: String, pointers: bool, several: bool },
 }
 
@@ -67,9 +67,8 @@ impl Over {
             Over::Numbers => return own.len(),
             Over::First => return 1,
             Over::Values { ty, pointers, several } => {
-                let is = |m: &&Member| {
-                    m.ty.ends_with('*') == *pointers && (*pointers || unqualified(&m.ty).any(|w| w == ty))
-                };
+                let is =
+                    |m: &&Member| m.ty.ends_with('*') == *pointers && unqualified(&m.ty).any(|w| w == ty);
                 return own.iter().take_while(is).count().min(if *several { own.len() } else { 1 });
             }
             Over::Type(other) | Over::Like(other) | Over::Shaped(other, _) => other,
