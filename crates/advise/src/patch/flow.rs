@@ -35,12 +35,22 @@ const SYSTEM: [(&str, &str); 3] = [
 /// given first; `f#0^`, what it stores where that points; `f()`, what it returns; `x`, a variable of a file; `s.x`, a
 /// member of a struct; `.x`, one of a member.
 #[derive(Debug, Default)]
-pub(super) struct Flows(BTreeMap<String, BTreeSet<String>>);
+pub(super) struct Flows {
+    edges: BTreeMap<String, BTreeSet<String>>,
+    /// Names that are declared with a type, and without one, outside of functions.
+    typed: BTreeSet<String>,
+    untyped: BTreeSet<String>,
+}
 
 impl Flows {
     /// Adds what one file does.
     pub(super) fn add(&mut self, objects: &Objects<'_, '_>, files: Files<'_>) {
         let file = File { objects, code: &objects.code, files };
+        for i in (1..file.code.len()).filter(|&i| file.code.is_word(i) && !file.code.is_in_function(i)) {
+            let Some(declared) = file.code.declaration(i) else { continue };
+            let names = if file.is_untyped(i, declared) { &mut self.untyped } else { &mut self.typed };
+            names.insert(file.code.text(i).to_string());
+        }
         for i in 1..file.code.len() {
             match file.code.text(i) {
                 "=" => self.assignment(&file, i),
@@ -64,14 +74,17 @@ impl Flows {
         let mut out = BTreeSet::new();
         let mut left = vec![OBJECT.to_string()];
         while let Some(node) = left.pop() {
-            let next = self.0.remove(&node).unwrap_or_default();
-            left.extend(next.into_iter().filter(|n| out.insert(n.clone())));
+            let next = self.edges.remove(&node).unwrap_or_default();
+            let may = |n: &String| {
+                n.split_once('.').is_none_or(|(_, m)| self.untyped.contains(m) || !self.typed.contains(m))
+            };
+            left.extend(next.into_iter().filter(|n| may(n) && out.insert(n.clone())));
         }
         out
     }
 
     fn edge(&mut self, from: String, to: String) {
-        self.0.entry(from).or_default().insert(to);
+        self.edges.entry(from).or_default().insert(to);
     }
 
     fn goes(&mut self, values: Vec<String>, to: &str) {

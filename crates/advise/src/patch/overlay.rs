@@ -83,7 +83,7 @@ impl Over {
                 |a: &Member, b: &Member| unqualified(&a.ty).eq(unqualified(&b.ty)) && a.array == b.array;
             let alike = own.iter().zip(&theirs).take_while(|(a, b)| same(a, b));
             let alike = alike.count();
-            return if alike > 0 && alike >= own.len().min(theirs.len()).min(2) { alike } else { 0 };
+            return if alike >= own.len().min(2) { alike } else { 0 };
         }
         // `struct { float v[3]; }` is numbers, too.
         if !like && theirs.first().is_some_and(|m| m.array && m.ty.split(' ').all(is_scalar)) {
@@ -155,10 +155,18 @@ impl Overlay<'_, '_, '_> {
         let over = match () {
             () if is_scalar(other) => Over::Numbers,
             // A handle need not be like what it stands for.
-            () if returns => Over::Shaped(other.into(), false),
+            () if returns => self.shaped(other, false),
             () => Over::Type(other.into()),
         };
         Some((over, format!("it is looked at as {other}")))
+    }
+
+    /// The struct `ty`, which may have nothing to do with it: two members tell, or the name of an only one.
+    fn shaped(&self, ty: &str, array: bool) -> Over {
+        match members_in(self.files, ty).len() {
+            1 => Over::Like(ty.into()),
+            _ => Over::Shaped(ty.into(), array),
+        }
     }
 
     /// What the function around `i` returns a pointer to, and its stars.
@@ -291,6 +299,8 @@ impl Overlay<'_, '_, '_> {
         let several = || kept == Some(true) || self.is_walked(value, variable);
         let over = match () {
             () if !given && !back => return None,
+            // Whatever begins with a pointer begins like that.
+            () if !given && stars == 2 && head == "void" => return None,
             () if !given && (stars == 2 || is_scalar(head)) => {
                 Over::Values { ty: head.into(), pointers: stars == 2, several: several() }
             }
@@ -298,7 +308,7 @@ impl Overlay<'_, '_, '_> {
             () if is_scalar(head) && self.is_walked(value, variable) => Over::Numbers,
             () if is_scalar(head) => Over::First,
             () if self.is_first(head) => Over::First,
-            () if back => Over::Shaped(head.into(), self.is_walked(value, variable)),
+            () if back => self.shaped(head, self.is_walked(value, variable)),
             () => Over::Like(head.into()),
         };
         let head = if stars == 2 { &format!("{head} *") } else { head };
