@@ -103,6 +103,27 @@ fn turns_at_an_object_are_turns_wherever_it_lies() {
     assert_eq!(hidden(false), 0, "the same bytes");
 }
 
+/// Memory without a type that a library alone touches (the control bytes of a hash table) is the library's.
+#[test]
+fn memory_without_a_type_is_whose_code_touches_it() {
+    let class = |file: &str| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let (start, make) = (s.code("worker", "src/w.rs", 3, &[]), s.code("make", "src/w.rs", 30, &[]));
+        let user = s.code("find", file, 7, &[]);
+        let o = s.heap(0x1000, 64, None, 1, 16, Some(make));
+        for field in [8, 16] {
+            let worker = s.worker(main, start);
+            s.access(o, field, 8, worker, (0, 50_000), [0, 100_000, 0]);
+            s.touch(o, field, 8, user, worker, tussle_evidence::TouchKind::Write);
+        }
+        let e = s.evidence();
+        judge(&e, &Namer::new(&e), &contention(&e, &Question::observed()))[0].class
+    };
+    assert_eq!(class("src/w.rs"), Class::LayoutHelps);
+    assert_eq!(class("/rustc/5980/library/hashbrown/src/raw.rs"), Class::Library);
+}
+
 /// Readers count in one word of a rwlock and look at another: both are the C library's. Two locks on one line part.
 #[test]
 fn the_insides_of_a_lock_are_nobodys_to_move() {

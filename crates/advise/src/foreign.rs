@@ -73,8 +73,12 @@ impl Side {
         // Asks all touches: only where it decides.
         let known = OnceCell::new();
         let used = || *known.get_or_init(|| is_used_by_the_program(e, field));
+        // Control bytes of a hash table: nothing says whose they are but who touches them.
+        let left =
+            |o: &Object| o.kind == ObjectKind::Heap && o.ty.is_none() && is_left_to_a_library(e, field);
+        let theirs = |o: &Object| is_library_s(e, o) && !is_in_a_vector(e, o) || left(o);
         Side {
-            own: object.is_none_or(|o| !is_library_s(e, o) || is_in_a_vector(e, o)) || used(),
+            own: object.is_none_or(|o| !theirs(o)) || used(),
             moved: object.is_some_and(|o| is_one_struct_of_library(e, o)) && !used(),
             kept: ty.is_some_and(|ty| is_kept(&e.types, ty, field.offset, &used)),
             variable: object.filter(|o| o.kind == ObjectKind::Global).map(|_| field.object),
@@ -87,6 +91,18 @@ impl Side {
 /// Code of the program's own touches these bytes at least as often as a library's does. What only passes on what its
 /// caller wants (atomics, loops over what is given) counts as its caller's.
 fn is_used_by_the_program(e: &Evidence, field: &FieldUse) -> bool {
+    let (own, all) = touched(e, field);
+    own > 0 && 2 * own >= all
+}
+
+/// Code was seen to touch these bytes, and none of it is the program's own.
+fn is_left_to_a_library(e: &Evidence, field: &FieldUse) -> bool {
+    let (own, all) = touched(e, field);
+    all > 0 && own == 0
+}
+
+/// Samples of the program's own code on these bytes, and of all code.
+fn touched(e: &Evidence, field: &FieldUse) -> (u64, u64) {
     let end = field.offset + field.size;
     let meets = |t: &&Touch| {
         t.object == field.object && t.offset < end && field.offset < t.offset + u64::from(t.size)
@@ -98,7 +114,7 @@ fn is_used_by_the_program(e: &Evidence, field: &FieldUse) -> bool {
         all += touch.samples;
         own += if user.is_none_or(|f| !is_of_library(&f.file)) { touch.samples } else { 0 };
     }
-    own > 0 && 2 * own >= all
+    (own, all)
 }
 
 fn passes_on(file: &str) -> bool {
