@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{How, Lab, accesses, observed, total_e};
+use common::{How, Lab, accesses, observed, programs, run_tool, total_e};
+use std::process::Command;
 use tussle_rt::RawFile;
 use tussle_rt::convert::{Keep, convert};
 
@@ -182,4 +183,18 @@ fn every_hook_of_libtsan_is_there() {
     let have = names(&ours);
     let missing: Vec<String> = names(&theirs).into_iter().filter(|n| !have.contains(n)).collect();
     assert!(names(&theirs).len() > 100 && missing.is_empty(), "{missing:?}");
+}
+
+/// The recorder's own data lie behind the program's: variables with and without a value share a line as they do without
+/// it.
+#[test]
+fn data_of_the_program_stay_side_by_side() {
+    let Some(lab) = Lab::new() else { return };
+    let plain = lab.path().join("plain");
+    run_tool(Command::new("cc").arg(programs().join("border.c")).args(["-O1", "-pthread", "-o"]).arg(&plain));
+    let native = Command::new(&plain).output().unwrap();
+    let ran = lab.run(&lab.build("border", &[]), &[], How::default());
+    let distance = |text: &str| text.trim().parse::<i64>().unwrap();
+    let (own, recorded) = (distance(&String::from_utf8_lossy(&native.stdout)), distance(&ran.stdout));
+    assert!((recorded - own).abs() < 64, "{own} bytes, recorded {recorded}");
 }
