@@ -76,7 +76,7 @@ fn what_threads_were_seen_to_take_turns_at_is_no_fight() {
 /// An array that is handed on as a whole has two lines here and would have one elsewhere: turns at both are its turns.
 #[test]
 fn turns_at_an_object_are_turns_wherever_it_lies() {
-    let hidden = |by_turns: bool| {
+    let hidden = |by_turns: &[u64], locked: &[u64]| {
         let mut s = Sample::new(1000);
         let main = s.thread("main", None);
         let (start, make) = (s.code("worker", "w.c", 3, &[]), s.code("make", "w.c", 30, &[]));
@@ -88,7 +88,11 @@ fn turns_at_an_object_are_turns_wherever_it_lies() {
                 s.access(o, field, 8, worker, (0, 50_000), [0, 20_000, 0]);
             }
         }
-        for a in s.tables().accesses.iter_mut().filter(|_| by_turns) {
+        let lock = s.heap(0x9000, 64, None, 1, 64, Some(make));
+        for a in s.tables().accesses.iter_mut().filter(|a| locked.contains(&a.offset)) {
+            a.held = Some((lock, 0, 100, 100));
+        }
+        for a in s.tables().accesses.iter_mut().filter(|a| by_turns.contains(&a.offset)) {
             let line = (0x1020 + a.offset) & !63;
             let at = (line + tussle_evidence::TURN_BYTE).wrapping_sub(0x1020);
             a.held = Some((o, at, 100, 100));
@@ -99,8 +103,9 @@ fn turns_at_an_object_are_turns_wherever_it_lies() {
         let by_phase = |l: &Latent| matches!(l.hidden_by, HiddenBy::Phase { .. });
         latent(&e, &seen, &judged).into_iter().filter(by_phase).count()
     };
-    assert_eq!(hidden(true), 0);
-    assert_eq!(hidden(false), 0, "the same bytes");
+    assert_eq!(hidden(&[24, 40], &[]), 0);
+    assert_eq!(hidden(&[24], &[40]), 0, "the rest under a lock, which orders the turns, too");
+    assert_eq!(hidden(&[], &[]), 0, "the same bytes");
 }
 
 /// Memory without a type that a library alone touches (the control bytes of a hash table) is the library's.

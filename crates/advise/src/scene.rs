@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use tussle_contention::fields::Namer;
-use tussle_contention::under::Under;
+use tussle_contention::under::{Under, turns_at};
 use tussle_evidence::tables::{NEAR_BYTES, WHOLE_BYTES};
 use tussle_evidence::{Evidence, Object, ObjectKind};
 use tussle_model::leaf::DEPTH_MAX;
@@ -151,7 +151,7 @@ impl<'a> Scene<'a> {
             let (reads, writes, rmws) = (a.reads as f64, a.writes as f64, a.rmws as f64);
             let (offset, size, actor, vt0, vt1) = (a.offset, a.size.max(1), a.actor, a.vt0, a.vt1);
             let at = object.base.saturating_add(a.offset);
-            let under = Under::of(self.evidence, a, at - tussle_model::LineSize::L64.offset(at));
+            let under = Under::of(self.evidence, a, turns_at(at - tussle_model::LineSize::L64.offset(at)));
             let hit = Hit { slot, offset, size, actor, vt0, vt1, reads, writes, rmws, under, field };
             rows.push((g, block.1, hit));
         }

@@ -1,6 +1,6 @@
 //! Access rows onto cache lines: what lies on one line, for given bases and line size.
 
-use crate::under::Under;
+use crate::under::{self, Under};
 use crate::window::Piece;
 use std::collections::HashMap;
 use tussle_evidence::{Access, Evidence, Object, threads};
@@ -160,7 +160,7 @@ fn keys<'a>(
 }
 
 /// A row's part of one line. Its accesses are taken to be spread evenly over its bytes.
-fn cut(e: &Evidence, k: &Key, size: LineSize) -> (Range, Piece) {
+fn cut(e: &Evidence, k: &Key, size: LineSize, only: Option<u64>) -> (Range, Piece) {
     let a = k.row;
     let end = k.at.saturating_add(u64::from(a.size));
     let from = k.at.max(k.line * size.bytes());
@@ -178,23 +178,46 @@ fn cut(e: &Evidence, k: &Key, size: LineSize) -> (Range, Piece) {
         reads: a.reads as f64 * share,
         writes: a.writes as f64 * share,
         rmws: a.rmws as f64 * share,
-        under: Under::of(e, a, turns_at(e, k, size)),
+        under: Under::of(e, a, turns_of(e, k, size, only)),
     };
     (range, piece)
 }
 
-/// The line whose turns a row has: its own. All lines of an object that lies elsewhere than it did are handed on
-/// together; so are those that a wider line joins.
-fn turns_at(e: &Evidence, k: &Key, size: LineSize) -> u64 {
-    let base = e.objects.get(k.row.object as usize).map_or(0, |o| o.base);
-    let moved = size.offset(base.wrapping_add(k.row.offset)) != size.offset(k.at);
-    let first = LineSize::L64.index(base) * LineSize::L64.bytes();
-    if moved { first } else { first.max(k.line.saturating_mul(size.bytes())) }
+/// Whose turns a row's turns are, as the number of a lock: those of its own line. All lines of an object that lies
+/// elsewhere than it did are handed on together; so are those that a wider line joins. Where one lock and no other
+/// orders the rest of what is joined, `only`, it orders the turns, too.
+fn turns_of(e: &Evidence, k: &Key, size: LineSize, only: Option<u64>) -> u64 {
+    let first = LineSize::L64.index(base(e, k)) * LineSize::L64.bytes();
+    match only {
+        Some(lock) => lock,
+        None if is_moved(e, k, size) => under::turns_at(first),
+        None => under::turns_at(first.max(k.line.saturating_mul(size.bytes()))),
+    }
+}
+
+fn base(e: &Evidence, k: &Key) -> u64 {
+    e.objects.get(k.row.object as usize).map_or(0, |o| o.base)
+}
+
+/// The row lies elsewhere in its line than it did.
+fn is_moved(e: &Evidence, k: &Key, size: LineSize) -> bool {
+    size.offset(base(e, k).wrapping_add(k.row.offset)) != size.offset(k.at)
+}
+
+/// The one lock under which the rows of several lines that became one were, but for turns.
+fn only_lock(e: &Evidence, line: &[Key], size: LineSize) -> Option<u64> {
+    if size == LineSize::L64 && !is_moved(e, &line[0], size) {
+        return None;
+    }
+    let mut locks = line.iter().filter_map(|k| under::lock_of(e, k.row));
+    let first = locks.next()?;
+    locks.all(|l| l == first).then_some(first)
 }
 
 /// Splits a line whose memory was reused into times with the same objects; usually there is one.
 fn epochs(e: &Evidence, line: &[Key], size: LineSize, sink: &mut dyn FnMut(LinePieces)) {
-    let cuts: Vec<(Range, Piece)> = line.iter().map(|k| cut(e, k, size)).collect();
+    let only = only_lock(e, line, size);
+    let cuts: Vec<(Range, Piece)> = line.iter().map(|k| cut(e, k, size, only)).collect();
     let place = (line[0].process, line[0].line.saturating_mul(size.bytes()));
     let mut objects: Vec<u32> = cuts.iter().map(|c| c.0.object).collect();
     objects.dedup();

@@ -34,21 +34,16 @@ impl Under {
     /// No lock, or it is not known.
     pub const NONE: Under = Under { lock: 0, sections: 0.0, storing: 0.0, turn: false };
 
-    /// Of a row of accesses; its turns, if these are what it has, are those of the line at the address `turns_at`.
-    pub fn of(e: &Evidence, a: &Access, turns_at: u64) -> Under {
+    /// Of a row of accesses; its turns, if these are what it has, have the number `turns` of a lock.
+    pub fn of(e: &Evidence, a: &Access, turns: u64) -> Under {
         let Some((object, offset, sections, storing)) = a.held else { return Under::NONE };
-        let address = |object: u32, offset: u64| {
-            e.objects.get(object as usize).map_or(0, |o| o.base).wrapping_add(offset)
-        };
-        let (lock_at, at) = (address(object, offset), address(a.object, a.offset));
+        let (lock_at, at) = (address(e, object, offset), address(e, a.object, a.offset));
         let elsewhere = LineSize::L64.index(lock_at) != LineSize::L64.index(at);
         let long = a.total() as f64 >= VISIT_MIN * sections as f64;
-        let by_turns = LineSize::L64.offset(lock_at) == TURN_BYTE;
+        let lock = lock_of(e, a);
+        let by_turns = lock.is_none();
         // Turns are the line's, whichever objects lay there one after the other.
-        let lock = match by_turns {
-            true => TURNS | turns_at,
-            false => (u64::from(object) << 32 | (offset & 0xffff_ffff)).wrapping_add(1).max(1),
-        };
+        let lock = lock.unwrap_or(turns);
         let turn = by_turns || elsewhere && long;
         Under { lock, sections: sections as f64, storing: storing as f64, turn }
     }
@@ -57,6 +52,22 @@ impl Under {
     pub fn share(self, share: f64) -> Under {
         Under { sections: self.sections * share, storing: self.storing * share, ..self }
     }
+}
+
+/// The number of the turns at the line of this address.
+pub fn turns_at(line: u64) -> u64 {
+    TURNS | line
+}
+
+/// The number of the lock under which the accesses of a row happened; `None` for turns, and where there was none.
+pub(crate) fn lock_of(e: &Evidence, a: &Access) -> Option<u64> {
+    let (object, offset, ..) = a.held?;
+    let by_turns = LineSize::L64.offset(address(e, object, offset)) == TURN_BYTE;
+    (!by_turns).then(|| (u64::from(object) << 32 | (offset & 0xffff_ffff)).wrapping_add(1).max(1))
+}
+
+fn address(e: &Evidence, object: u32, offset: u64) -> u64 {
+    e.objects.get(object as usize).map_or(0, |o| o.base).wrapping_add(offset)
 }
 
 /// For each lock that two actors held, its sections as pieces: what is left of the accesses when all of one section
