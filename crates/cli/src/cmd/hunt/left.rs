@@ -22,7 +22,7 @@ pub fn because(
         return None;
     }
     Some(match advise(e, name, options) {
-        Ok(report) => match (report.advices.first(), report.refused) {
+        Ok(report) => match (report.advices.first(), report.refused.as_ref()) {
             (Some(a), _) if a.decl.as_ref().is_some_and(|d| is_of_library(&d.file)) => {
                 format!("{name} is a library's: put it into a type of your own, and {} there", edits(a))
             }
@@ -39,7 +39,10 @@ pub fn because(
                 "{name} has a union without a name, which tussle leaves where it is: align that or what follows it \
                  by hand"
             ),
-            (None, None) => format!("no move, exchange or alignment of members of {name} gains enough"),
+            (None, None) => report.stays.map_or_else(
+                || format!("no move, exchange or alignment of members of {name} gains enough"),
+                |stays| stays.words(),
+            ),
         },
         Err(_) if case.of.is_none() => NO_MEMBERS.into(),
         Err(why) => why.to_string(),

@@ -28,11 +28,11 @@ pub fn nodes(repairs: &Repairs, diff: &str, slower: bool) -> Vec<Node> {
         repairs.passed_over.iter().map(|(t, r)| (t.clone(), r.clone())),
     ));
     if repairs.list.is_empty() {
-        let because = match repairs.passed_over.is_empty() {
-            true => "nothing that tussle changes would part what fights",
-            false => "of the reasons above",
+        let said = match repairs.passed_over.is_empty() {
+            true => "No patch was tried: the reason stands beside each case.",
+            false => "No patch survived, because of the reasons above.",
         };
-        out.push(warn(&format!("No patch survived, because {because}.")));
+        out.push(warn(said));
     }
     out.extend(left(repairs));
     let beside = repairs.beside.iter().map(|c| {
