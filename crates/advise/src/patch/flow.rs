@@ -132,7 +132,8 @@ impl Flows {
         let Some(name) = code.initialised(open) else { return };
         let own = file.variable(name);
         let ty = code.declaration(name).map(|d| code.text(d.ty));
-        let items = items(code, open);
+        let close = code.matching(open, ["{", "}"], ITEMS_TOKENS_MAX);
+        let items = close.map_or_else(Vec::new, |close| code.between(open, close));
         let mut members = None;
         for (n, &item) in items.iter().enumerate().filter(|(_, a)| code.text(a.0) != ".") {
             let values = file.values(item);
@@ -437,25 +438,6 @@ fn is_untyped_cast(code: &Code<'_, '_>, from: usize, to: usize) -> bool {
 fn parameter_of(code: &Code<'_, '_>, at: usize) -> Option<usize> {
     let open = code.open_before(at).filter(|&o| o > 0 && code.text(o) == "(" && code.is_word(o - 1))?;
     code.closing(open).filter(|c| code.text(c + 1) == "{").map(|_| open - 1)
-}
-
-/// Ranges of what the braces at `open` list.
-fn items(code: &Code<'_, '_>, open: usize) -> Vec<(usize, usize)> {
-    let Some(close) = code.matching(open, ["{", "}"], ITEMS_TOKENS_MAX) else { return Vec::new() };
-    let (mut depth, mut from, mut out) = (0usize, open + 1, Vec::new());
-    for i in open + 1..close {
-        match code.text(i) {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => depth = depth.saturating_sub(1),
-            "," if depth == 0 => {
-                out.push((from, i));
-                from = i + 1;
-            }
-            _ => {}
-        }
-    }
-    out.extend((from < close).then_some((from, close)));
-    out
 }
 
 #[cfg(test)]

@@ -351,7 +351,11 @@ impl<'s, 'a> Code<'s, 'a> {
 
     /// Ranges of the arguments of the call whose `(` is at `open`.
     pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
-        let Some(close) = self.closing(open) else { return Vec::new() };
+        self.closing(open).map_or_else(Vec::new, |close| self.between(open, close))
+    }
+
+    /// Ranges of what commas part between two brackets.
+    pub(super) fn between(&self, open: usize, close: usize) -> Vec<(usize, usize)> {
         let (mut depth, mut from) = (0usize, open + 1);
         let mut out = Vec::new();
         for i in open + 1..close {
