@@ -50,11 +50,11 @@ fn once_per_thread(
     starts: &BTreeSet<String>,
 ) -> Option<BTreeSet<String>> {
     let mut out = BTreeSet::new();
-    for f in g.fields.iter().filter(|f| stored(&f.counts) > 0.0) {
-        if stored(&f.counts) < STORES_PER_THREAD_MIN * f.actors.len() as f64 {
-            // Recorded, too, it is little more than once per thread.
-            return None;
-        }
+    // What is stored to little more than once per thread as recorded, too, is none of what fights.
+    let often = |f: &&FieldUse| stored(&f.counts) >= STORES_PER_THREAD_MIN * f.actors.len() as f64;
+    let mut fields = g.fields.iter().filter(|f| stored(&f.counts) > 0.0).filter(often).peekable();
+    fields.peek()?;
+    for f in fields {
         out.extend(field(e, f, stores)?);
     }
     out.iter().all(|f| starts.contains(bare(f)) && !stores.is_called(f)).then_some(out)
