@@ -187,7 +187,7 @@ fn cut(e: &Evidence, k: &Key, size: LineSize, only: Option<u64>) -> (Range, Piec
 /// elsewhere than it did are handed on together; so are those that a wider line joins. Where one lock and no other
 /// orders the rest of what is joined, `only`, it orders the turns, too.
 fn turns_of(e: &Evidence, k: &Key, size: LineSize, only: Option<u64>) -> u64 {
-    let first = LineSize::L64.index(base(e, k)) * LineSize::L64.bytes();
+    let first = LineSize::L64.index(under::address(e, k.row.object, 0)) * LineSize::L64.bytes();
     match only {
         Some(lock) => lock,
         None if is_moved(e, k, size) => under::turns_at(first),
@@ -195,13 +195,9 @@ fn turns_of(e: &Evidence, k: &Key, size: LineSize, only: Option<u64>) -> u64 {
     }
 }
 
-fn base(e: &Evidence, k: &Key) -> u64 {
-    e.objects.get(k.row.object as usize).map_or(0, |o| o.base)
-}
-
 /// The row lies elsewhere in its line than it did.
 fn is_moved(e: &Evidence, k: &Key, size: LineSize) -> bool {
-    size.offset(base(e, k).wrapping_add(k.row.offset)) != size.offset(k.at)
+    size.offset(under::address(e, k.row.object, k.row.offset)) != size.offset(k.at)
 }
 
 /// The one lock under which the rows of several lines that became one were, but for turns.

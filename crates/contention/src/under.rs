@@ -66,7 +66,8 @@ pub(crate) fn lock_of(e: &Evidence, a: &Access) -> Option<u64> {
     (!by_turns).then(|| (u64::from(object) << 32 | (offset & 0xffff_ffff)).wrapping_add(1).max(1))
 }
 
-fn address(e: &Evidence, object: u32, offset: u64) -> u64 {
+/// Where a byte of an object lay.
+pub(crate) fn address(e: &Evidence, object: u32, offset: u64) -> u64 {
     e.objects.get(object as usize).map_or(0, |o| o.base).wrapping_add(offset)
 }
 

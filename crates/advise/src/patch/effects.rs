@@ -96,9 +96,9 @@ fn acts_in(text: &str, name: &str) -> bool {
 /// The path that begins at `at` leads to what is no variable of the function, or one that it keeps.
 fn outlives(code: &Code<'_, '_>, at: usize) -> bool {
     let Some((declared, d)) = code.variable_at(code.text(at), at + 1) else { return code.is_word(at) };
-    let kept = (code.start_of(declared)..declared).any(|j| code.text(j) == "static");
     let reached = matches!(code.text(at + 1), "-" | "[") && d.depth > 0;
-    kept || reached
+    code.is_declared_static(declared)
+        || reached
         || !code.is_in_function(declared)
             && code.enclosing(declared).is_none()
             && !is_parameter(code, declared)

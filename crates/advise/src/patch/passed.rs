@@ -48,7 +48,7 @@ impl Passed {
             let objects = Objects::new(&source, names, held);
             out.calls(&objects);
             out.listed(&objects);
-            let shared = |&i: &usize| variable(&objects, i).is_some() && !is_static(&objects.code, i);
+            let shared = |&i: &usize| variable(&objects, i).is_some() && !objects.code.is_declared_static(i);
             let shared = (0..objects.code.len()).filter(shared);
             out.variables.extend(shared.map(|i| objects.text(i).to_string()));
         }
@@ -176,11 +176,6 @@ fn is_definition(code: &Code<'_, '_>, i: usize) -> bool {
 fn is_unprototyped(code: &Code<'_, '_>, i: usize) -> bool {
     let empty = (code.text(i + 1), code.text(i + 2), code.text(i + 3)) == ("(", ")", ";");
     empty && code.is_typed(i) && !code.is_cpp()
-}
-
-fn is_static(code: &Code<'_, '_>, i: usize) -> bool {
-    let start = code.start_of(i);
-    (start..i).any(|j| code.text(j) == "static")
 }
 
 /// Names of functions that return a pointer to no type, and map a file.

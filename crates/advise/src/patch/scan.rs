@@ -272,10 +272,16 @@ impl<'s, 'a> Code<'s, 'a> {
         (!self.is_in_function(i)).then_some((i + 1, close + 1))
     }
 
+    /// `static` stands before what is declared at `i`.
+    pub(super) fn is_declared_static(&self, i: usize) -> bool {
+        (self.start_of(i)..i).any(|j| self.text(j) == "static")
+    }
+
     /// A `static` function `name` is defined here.
     pub(super) fn is_static(&self, name: &str) -> bool {
-        let own = |i: usize| (self.start_of(i)..i).any(|j| self.text(j) == "static");
-        let all = || self.all_definitions().filter(|d| own(d.0)).map(|d| self.text(d.0)).collect();
+        let all = || {
+            self.all_definitions().filter(|d| self.is_declared_static(d.0)).map(|d| self.text(d.0)).collect()
+        };
         self.statics.get_or_init(all).contains(name)
     }
 

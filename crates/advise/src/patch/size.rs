@@ -207,7 +207,7 @@ fn counted(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Optio
     // `allocator.allocate(1)` counts objects.
     let member = matches!(objects.text(i.wrapping_sub(1)), "." | ">" | ":");
     let counts = word == "allocate" && member;
-    if !objects.code.is_word(i) || objects.text(i + 1) != "(" || counts || !becomes_object(objects, i) {
+    if !objects.code.is_word(i) || objects.text(i + 1) != "(" || counts || !gives_object(objects, i) {
         return None;
     }
     let close = objects.code.closing(i + 1)?;
@@ -223,7 +223,7 @@ fn counted(objects: &Objects<'_, '_>, i: usize, files: &[(&str, &str)]) -> Optio
 }
 
 /// What the call at `i` returns is kept in a pointer to the type, or cast to one.
-fn becomes_object(objects: &Objects<'_, '_>, i: usize) -> bool {
+fn gives_object(objects: &Objects<'_, '_>, i: usize) -> bool {
     let (start, _) = objects.code.statement(i);
     let Some(equal) = (start..i).rev().find(|&j| objects.text(j) == "=") else { return false };
     let cast = (equal..i).any(|j| objects.is_name(j));

@@ -193,8 +193,7 @@ fn gives_array(code: &Code<'_, '_>, (from, to): (usize, usize)) -> bool {
 fn is_written(code: &Code<'_, '_>, at: usize) -> bool {
     let Some((declared, d)) = code.variable_at(code.text(at), at) else { return false };
     let array = code.text(declared + 1) == "[" && is_scalar(code.text(d.ty)) && d.depth == 1;
-    let stays = !code.is_in_function(declared)
-        || (code.start_of(declared)..declared).any(|j| code.text(j) == "static");
+    let stays = !code.is_in_function(declared) || code.is_declared_static(declared);
     array
         && stays
         && code.places(code.text(at)).iter().any(|&j| {
