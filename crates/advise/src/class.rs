@@ -183,6 +183,10 @@ impl Judged<'_> {
             Some(o) if is_variable(o) && (o.count > 1 || o.ty.is_some_and(|t| is_array(e, t))) => {
                 "give each of its elements a line of its own: a struct around it that is aligned (`alignas(64)`)"
             }
+            Some(o) if number(o) && self.is_inside_of_one(e) => {
+                "what you put into a library's struct fights with what that keeps beside it: put in a struct of your \
+                 own that is aligned to a line, if the memory is worth it"
+            }
             Some(o) if number(o) && o.count > 1 => {
                 "put each element into a struct of your own that is aligned to a line: it has no members to move"
             }
@@ -194,6 +198,16 @@ impl Judged<'_> {
                  knows no struct of the program's there that it could change"
             }
         }
+    }
+
+    /// Two fields of one struct fight: a line for each object parts nothing.
+    fn is_inside_of_one(&self, e: &Evidence) -> bool {
+        let is_struct = |o: &Object| o.ty.is_some_and(|t| e.types.aggregate(e.types.element(t)).is_some());
+        let of_one = |p: &(usize, usize)| {
+            let [a, b] = [&self.group.fields[p.0], &self.group.fields[p.1]];
+            a.object == b.object && a.offset != b.offset && !self.group.across(*p)
+        };
+        self.first_object(e).is_some_and(is_struct) && self.group.worst_pair().as_ref().is_some_and(of_one)
     }
 
     fn first_object<'e>(&self, e: &'e Evidence) -> Option<&'e Object> {

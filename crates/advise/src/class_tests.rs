@@ -73,6 +73,43 @@ fn what_threads_were_seen_to_take_turns_at_is_no_fight() {
     assert_eq!(class(Some(tussle_evidence::TURN_BYTE)), Class::Undecided);
 }
 
+/// Who holds a lock looks at the keys of several nodes and counts in one: what he finds elsewhere is a matter of his
+/// walk. One node a section is a fight.
+#[test]
+fn nodes_that_are_walked_over_under_one_lock_are_no_fight() {
+    const NODES: u64 = 50;
+    const SECTIONS: u64 = 4_000;
+    let class = |walk: u64| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let (start, make) = (s.code("worker", "w.c", 3, &[]), s.code("make", "w.c", 30, &[]));
+        let long = s.long();
+        let node = s.structure("node", 64, &[("key", long, 8), ("count", long, 16)]);
+        let lock = s.heap(0x9000, 64, None, 1, 64, None);
+        let workers = [s.worker(main, start), s.worker(main, start)];
+        let nodes: Vec<u32> =
+            (0..NODES).map(|i| s.heap(0x10_000 + 64 * i, 64, Some(node), 1, 64, Some(make))).collect();
+        for worker in workers {
+            let (looks, counts) = (walk * SECTIONS / NODES, SECTIONS / NODES);
+            for &o in &nodes {
+                s.access(o, 8, 8, worker, (0, 50_000), [looks, 0, 0]);
+                s.access(o, 16, 8, worker, (0, 50_000), [0, counts, 0]);
+            }
+            s.access(lock, 0, 4, worker, (0, 50_000), [0, 0, SECTIONS]);
+        }
+        for a in &mut s.tables().accesses {
+            let sections = a.total();
+            a.held = Some((lock, 0, sections, if a.reads > 0 { 0 } else { sections }));
+        }
+        let e = s.evidence();
+        let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+        let judged = judge(&e, &namer, &seen);
+        judged.iter().find(|j| j.group.lines.len() as u64 == NODES).map(|j| j.class)
+    };
+    assert_eq!(class(8), Some(Class::Undecided));
+    assert_eq!(class(2), Some(Class::LayoutHelps));
+}
+
 /// An array that is handed on as a whole has two lines here and would have one elsewhere: turns at both are its turns.
 #[test]
 fn turns_at_an_object_are_turns_wherever_it_lies() {
@@ -106,6 +143,35 @@ fn turns_at_an_object_are_turns_wherever_it_lies() {
     assert_eq!(hidden(&[24, 40], &[]), 0);
     assert_eq!(hidden(&[24], &[40]), 0, "the rest under a lock, which orders the turns, too");
     assert_eq!(hidden(&[], &[]), 0, "the same bytes");
+}
+
+/// What one lock orders is not what a case is called after, if somebody without it is there, too: a cache that counts
+/// under its lock, and beside it what one of its users counts alone.
+#[test]
+fn a_case_is_called_after_what_one_lock_does_not_order() {
+    let mut s = Sample::new(1000);
+    let main = s.thread("main", None);
+    let (start, long) = (s.code("worker", "w.c", 3, &[]), s.long());
+    let fields = [("hits", long, 8), ("misses", long, 16), ("other", long, 24)];
+    let stats = s.structure("stats", 64, &fields);
+    let o = s.heap(0x1000, 64, Some(stats), 1, 64, None);
+    let lock = s.heap(0x9000, 64, None, 1, 64, None);
+    let workers: Vec<u32> = (0..4).map(|_| s.worker(main, start)).collect();
+    for &worker in &workers {
+        s.access(o, 8, 8, worker, (0, 50_000), [6_000, 6_000, 0]);
+        s.access(o, 16, 8, worker, (0, 50_000), [4_000, 4_000, 0]);
+    }
+    for a in &mut s.tables().accesses {
+        a.held = Some((lock, 0, a.writes, a.writes));
+    }
+    s.access(o, 24, 8, workers[0], (0, 50_000), [10_000, 10_000, 0]);
+    let e = s.evidence();
+    let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+    let judged = &judge(&e, &namer, &seen)[0].group;
+    let most = judged.pairs.iter().filter(|p| !p.same_bytes).max_by(|a, b| a.e.total_cmp(&b.e));
+    let two = most.map(|p| [p.stored, p.lost].map(|f| judged.fields[f].path.as_str()));
+    assert_eq!(two.map(|t| t.iter().any(|f| f.ends_with("other"))), Some(false), "what most E is about");
+    assert_eq!(judged.title(), "struct stats.hits \u{27f7} struct stats.other");
 }
 
 /// Memory without a type that a library alone touches (the control bytes of a hash table) is the library's.

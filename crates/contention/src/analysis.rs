@@ -2,8 +2,9 @@
 
 use crate::lines::{self, LinePieces, Range};
 use crate::objective::{self, LineCost};
+use crate::under;
 use crate::window::{self, LineE, Spans};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tussle_evidence::*;
 use tussle_model::{LineSize, Placement};
 
@@ -82,12 +83,40 @@ pub struct LineContention {
     pub accesses: f64,
     /// Threads took turns at it: these are hand-offs.
     pub in_turn: bool,
+    /// One lock that does not lie on it orders its accesses.
+    pub ordered: Option<Ordered>,
     /// The split of the question.
     pub split: Split,
 }
 
 /// Share of a line's accesses in turns from which on it counts as [`LineContention::in_turn`].
-const IN_TURN_MIN: f64 = 0.95;
+pub(crate) const IN_TURN_MIN: f64 = 0.95;
+
+/// Visits of a line under one lock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ordered {
+    /// Its number.
+    pub lock: u64,
+    /// Sections of it that accessed the line.
+    pub visits: f64,
+    /// Those of the whole recording.
+    pub sections: f64,
+}
+
+impl Ordered {
+    /// `None` for turns, and where the lock lies on the line or it is not known how often it was taken.
+    fn of(l: &LinePieces, lock: u64, known: &Known) -> Option<Ordered> {
+        let elsewhere = !l.holds(under::place_of(lock)?);
+        let sections = *known.sections.get(&lock).filter(|_| elsewhere)?;
+        let mut per: BTreeMap<u32, BTreeMap<u32, f64>> = BTreeMap::new();
+        for p in l.pieces.iter().filter(|p| p.under.lock == lock) {
+            *per.entry(p.actor).or_default().entry(p.part).or_default() += p.under.sections;
+        }
+        // A section that accesses several parts is one visit all the same.
+        let most = |parts: &BTreeMap<u32, f64>| parts.values().copied().fold(0.0, f64::max);
+        Some(Ordered { lock, visits: per.values().map(most).sum(), sections })
+    }
+}
 
 /// A byte range on a line, and who used it.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,14 +196,14 @@ fn contention_of(
     stores_min: f64,
     wanted: &(dyn Fn(u32, u64) -> bool + Sync),
 ) -> Contention {
-    let roles = Roles::new(e);
+    let known = Known::new(e);
     let window_vt = question.window_vt.unwrap_or(e.run.window_vt).max(1);
     let base = |id: u32, o: &Object| match question.bases {
         Bases::Observed => Some(o.base),
         Bases::Phase(phase) => Some(apart(id, question.line, phase)),
     };
     let walked = lines::map_fights(e, e.accesses.iter(), (question.line, stores_min), &base, &|l| {
-        wanted(l.process, l.address).then(|| evaluate(&l, question, window_vt, &roles))?
+        wanted(l.process, l.address).then(|| evaluate(&l, question, window_vt, &known))?
     });
     let mut found = walked.found;
     let rank = |l: &LineContention| (-l.ranked_e(), l.process, l.address);
@@ -194,22 +223,26 @@ pub(crate) fn evaluate(
     l: &LinePieces,
     question: &Question,
     window_vt: u64,
-    roles: &Roles,
+    known: &Known,
 ) -> Option<LineContention> {
     // Most lines of a heap go from one thread to the next.
     if window::never_meet(&l.pieces, window_vt) {
         return None;
     }
     let line = Spans::new(&l.pieces, window_vt);
-    let e = window::line_e_of(&line, &l.pieces, window_vt, &|actor| roles.of(actor));
+    let e = window::line_e_of(&line, &l.pieces, window_vt, &|actor| known.roles.of(actor));
     if e.e <= 0.0 && e.e_even <= 0.0 {
         return None;
     }
     let (parts, accesses) = parts(l);
-    let mut in_turn: HashMap<u64, f64> = HashMap::new();
-    for p in l.pieces.iter().filter(|p| p.under.turn) {
-        *in_turn.entry(p.under.lock).or_default() += p.accesses();
+    // Of each lock, its accesses, and those of them that are visits.
+    let mut under: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for p in &l.pieces {
+        let sums = under.entry(p.under.lock).or_default();
+        sums.0 += p.accesses();
+        sums.1 += if p.under.turn { p.accesses() } else { 0.0 };
     }
+    let most = |n: f64| n >= IN_TURN_MIN * accesses;
     Some(LineContention {
         process: l.process,
         address: l.address,
@@ -218,7 +251,8 @@ pub(crate) fn evaluate(
         e,
         cost: objective::line_cost_of(&line, &l.pieces, window_vt),
         accesses,
-        in_turn: in_turn.values().any(|n| *n >= IN_TURN_MIN * accesses),
+        in_turn: under.values().any(|n| most(n.1)),
+        ordered: under.iter().find(|n| most(n.1.0)).and_then(|n| Ordered::of(l, *n.0, known)),
         split: question.split,
     })
 }
@@ -241,8 +275,21 @@ fn parts(l: &LinePieces) -> (Vec<Part>, f64) {
     (l.ranges.iter().zip(per).map(part).collect(), accesses)
 }
 
+/// What a recording says of all its lines.
+pub(crate) struct Known {
+    roles: Roles,
+    /// How often each lock was taken.
+    sections: HashMap<u64, f64>,
+}
+
+impl Known {
+    fn new(e: &Evidence) -> Known {
+        Known { roles: Roles::new(e), sections: under::sections(e) }
+    }
+}
+
 /// Which actors do the same kind of work: the same start routine, or else the same creator.
-pub(crate) struct Roles(Vec<u32>);
+struct Roles(Vec<u32>);
 
 impl Roles {
     fn new(e: &Evidence) -> Roles {
@@ -333,12 +380,12 @@ pub type IsCase<'a> = &'a dyn Fn(&LineContention) -> bool;
 /// alignment allows, or with 128-byte lines. `seen` is the contention at the observed bases.
 pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Latent> {
     let mut out = Vec::new();
-    let roles = Roles::new(e);
+    let known = Known::new(e);
     let mut open: Vec<bool> = vec![true; e.objects.len()];
     for l in seen.lines.iter().filter(|l| is_case(l)) {
         l.objects().into_iter().for_each(|o| open[o as usize] = false);
     }
-    let moved = crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&roles, is_case));
+    let moved = crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&known, is_case));
     // What lies on the first stack is told by that.
     for l in moved.iter().filter(|l| matches!(l.hidden_by, HiddenBy::Stack { .. })) {
         l.line.objects().into_iter().for_each(|o| open[o as usize] = false);
@@ -348,7 +395,7 @@ pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Laten
     let mut runs: Vec<&[Access]> = runs.collect();
     runs.sort_by_key(|run| run[0].object);
     for runs in runs.chunk_by(|a, b| a[0].object == b[0].object) {
-        out.extend(latent_phase(e, seen, runs, (&roles, is_case)));
+        out.extend(latent_phase(e, seen, runs, (&known, is_case)));
     }
     out.extend(moved);
     out.extend(latent_pairs(e, seen, is_case));
@@ -362,7 +409,7 @@ fn latent_phase(
     e: &Evidence,
     seen: &Contention,
     runs: &[&[Access]],
-    (roles, is_case): (&Roles, IsCase<'_>),
+    (known, is_case): (&Known, IsCase<'_>),
 ) -> Option<Latent> {
     let rows = || runs.iter().copied().flatten();
     let (object, actor) = rows().next().map(|a| (a.object, a.actor))?;
@@ -407,7 +454,7 @@ fn latent_phase(
     let line = hottest
         .found
         .iter()
-        .filter_map(|l| evaluate(l, &question, seen.window_vt, roles))
+        .filter_map(|l| evaluate(l, &question, seen.window_vt, known))
         .find(|l| is_case(l))?;
     Some(Latent { line, hidden_by: HiddenBy::Phase { object, observed, worst, phases } })
 }

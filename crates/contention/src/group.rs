@@ -1,6 +1,6 @@
 //! Lines that tell the same story, as one: the lines of an array of small elements, equal objects of one site.
 
-use crate::analysis::{Counts, LineContention};
+use crate::analysis::{Counts, IN_TURN_MIN, LineContention};
 use crate::fields::{FieldName, Namer};
 use crate::lines::Range;
 use crate::objective::LineCost;
@@ -10,6 +10,9 @@ use tussle_evidence::*;
 
 /// From this share of its cost that a layout can remove on, a group is named by two different fields.
 const PART_SHARE_MIN: f64 = 0.15;
+
+/// From this share on of what two fields cost each other under no common lock, this alone counts in the name.
+const FREE_SHARE_MIN: f64 = 0.25;
 
 /// Lines with the same fields of the same kind of object.
 #[derive(Clone, Debug)]
@@ -30,10 +33,28 @@ pub struct Group<'a> {
     pub actor_e: BTreeMap<u32, f64>,
 }
 
-/// On each of these lines threads take turns ([`LineContention::by_turns`]). Hand-offs of many lines together are no
-/// habit: a node that goes from thread to thread once is not taken by turns.
+/// On each of these lines threads take turns ([`LineContention::by_turns`]), or they walk over all of them while they
+/// hold one lock: nodes of a tree. Hand-offs of many lines together are no habit: a node that goes from thread to
+/// thread once is not taken by turns.
 pub fn by_turns(lines: &[&LineContention]) -> bool {
-    lines.iter().all(|l| l.by_turns())
+    lines.iter().all(|l| l.by_turns()) || are_walked(lines)
+}
+
+/// Lines that a section visits on average from which on it walks over them.
+const WALK_MIN: f64 = 4.0;
+
+/// One lock orders nearly all accesses of these lines, but for those at which turns were seen, and each of its sections
+/// visits several of them: what it finds elsewhere is a matter of the walk.
+fn are_walked(lines: &[&LineContention]) -> bool {
+    let Some(first) = lines.iter().find_map(|l| l.ordered) else { return false };
+    let (mut visits, mut theirs, mut all) = (0.0, 0.0, 0.0);
+    for l in lines {
+        let of_lock = l.ordered.filter(|o| o.lock == first.lock);
+        visits += of_lock.map_or(0.0, |o| o.visits);
+        theirs += if l.in_turn || of_lock.is_some() { l.accesses } else { 0.0 };
+        all += l.accesses;
+    }
+    visits >= WALK_MIN * first.sections && theirs >= IN_TURN_MIN * all
 }
 
 /// Stores to one field that take the line from users of another (or of the same).
@@ -49,6 +70,8 @@ pub struct FieldPair {
     pub e: f64,
     /// Of these, between different elements of an array.
     pub across_e: f64,
+    /// Of these, between accesses that one lock orders.
+    pub ordered_e: f64,
 }
 
 /// One field on the lines of a group; elements of arrays together.
@@ -146,8 +169,8 @@ fn key(e: &Evidence, namer: &Namer, line: &LineContention, names: &[FieldName]) 
 }
 
 /// Field stored to, field whose user loses, whether by the same bytes: expected invalidations, and of these the ones
-/// between different elements.
-type Pairs = BTreeMap<(usize, usize, bool), (f64, f64)>;
+/// between different elements, and those under one lock.
+type Pairs = BTreeMap<(usize, usize, bool), (f64, f64, f64)>;
 
 fn group<'a>(lines: &[Named<'a>]) -> Group<'a> {
     let mut lines: Vec<&Named<'a>> = lines.iter().collect();
@@ -174,12 +197,15 @@ fn group<'a>(lines: &[Named<'a>]) -> Group<'a> {
         }
         let at: Vec<usize> =
             line.parts.iter().zip(names).map(|(p, n)| field(&mut g, &mut index, p, n)).collect();
+        let ordered: BTreeMap<(u32, u32), f64> =
+            line.e.ordered.iter().map(|&(part, other, e)| ((part, other), e)).collect();
         for &(part, other, e) in &line.e.pairs {
             let (Some(&a), Some(&b)) = (at.get(part as usize), at.get(other as usize)) else { continue };
             let element = |part: u32| names.get(part as usize).and_then(|n| n.index);
             let sums = pairs.entry((a, b, meet(line, part, other))).or_default();
             sums.0 += e;
             sums.1 += if element(part) == element(other) { 0.0 } else { e };
+            sums.2 += ordered.get(&(part, other)).copied().unwrap_or(0.0);
             g.fields[a].weight += e;
             g.fields[b].weight += if a == b { 0.0 } else { e };
         }
@@ -242,9 +268,9 @@ fn order(g: &mut Group, pairs: Pairs) {
         place[old] = new;
     }
     g.fields = order.iter().map(|&i| g.fields[i].clone()).collect();
-    let pair = |((a, b, same_bytes), (e, across_e))| {
+    let pair = |((a, b, same_bytes), (e, across_e, ordered_e))| {
         let (stored, lost) = (place[a], place[b]);
-        FieldPair { stored, lost, same_bytes, e, across_e }
+        FieldPair { stored, lost, same_bytes, e, across_e, ordered_e }
     };
     g.pairs = pairs.into_iter().map(pair).collect();
     g.pairs.sort_by(|a, b| b.e.partial_cmp(&a.e).unwrap_or(std::cmp::Ordering::Equal));
@@ -262,12 +288,16 @@ impl Group<'_> {
     }
 
     /// The two fields that cost each other most, both directions together; where a layout can part
-    /// what fights, two that share no byte, if there are such.
+    /// what fights, two that share no byte, if there are such, and that not one lock brings together.
     pub fn worst_pair(&self) -> Option<(usize, usize)> {
         let apart = self.can_part() && self.pairs.iter().any(|p| !p.same_bytes);
+        let pairs = || self.pairs.iter().filter(|p| !(apart && p.same_bytes));
+        let (e, ordered) = pairs().fold((0.0, 0.0), |s, p| (s.0 + p.e, s.1 + p.ordered_e));
+        let free = apart && e - ordered >= FREE_SHARE_MIN * e;
         let mut sums: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-        for p in self.pairs.iter().filter(|p| !(apart && p.same_bytes)) {
-            *sums.entry((p.stored.min(p.lost), p.stored.max(p.lost))).or_default() += p.e;
+        for p in pairs() {
+            let sum = sums.entry((p.stored.min(p.lost), p.stored.max(p.lost))).or_default();
+            *sum += if free { p.e - p.ordered_e } else { p.e };
         }
         let best = sums.into_iter().max_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal));
         best.map(|(pair, _)| pair)

@@ -42,6 +42,12 @@ impl LinePieces {
         self.pieces.iter().map(Piece::stores).sum()
     }
 
+    /// This byte of an object lies on it and is touched.
+    pub(crate) fn holds(&self, (object, offset): (u32, u64)) -> bool {
+        let has = |r: &Range| r.offset <= offset && offset - r.offset < u64::from(r.size);
+        self.ranges.iter().any(|r| r.object == object && has(r))
+    }
+
     /// At least two actors, at least one store: otherwise nothing can be invalidated.
     pub fn can_fight(&self) -> bool {
         let first = self.pieces.first().map(|p| p.actor);

@@ -76,6 +76,8 @@ pub struct LineE {
     pub overlaps: u64,
     /// `(part written, part whose user loses the line, e)`; they add up to `e`. Empty when there are too many actors.
     pub pairs: Vec<(u32, u32, f64)>,
+    /// The part of `pairs` between accesses under one lock, which ordered them.
+    pub ordered: Vec<(u32, u32, f64)>,
     /// `(actor, e)`: what it does to others and others do to it, in order of the actors; twice `e` together.
     pub actor_e: Vec<(u32, f64)>,
 }
@@ -213,13 +215,12 @@ impl LineE {
     /// Adds a share of what happens in turns on the same line.
     fn add(&mut self, turns: LineE, share: f64) {
         self.add_sums(&LineE { e_whole_run: 0.0, handoffs: 0, overlaps: 0, ..turns.clone() }, share);
-        self.pairs.extend(turns.pairs.into_iter().map(|(a, b, e)| (a, b, share * e)));
-        self.pairs.sort_by_key(|p| (p.0, p.1));
-        self.pairs.dedup_by(|next, kept| {
-            let same = (next.0, next.1) == (kept.0, kept.1);
-            kept.2 += if same { next.2 } else { 0.0 };
-            same
-        });
+        let of_turns: Vec<(u32, u32, f64)> =
+            turns.pairs.into_iter().map(|(a, b, e)| (a, b, share * e)).collect();
+        for pairs in [&mut self.pairs, &mut self.ordered] {
+            pairs.extend(&of_turns);
+            sum_up(pairs);
+        }
         self.actor_e.extend(turns.actor_e.into_iter().map(|(a, e)| (a, share * e)));
         self.actor_e.sort_by_key(|a| a.0);
         self.actor_e.dedup_by(|next, kept| {
@@ -228,6 +229,16 @@ impl LineE {
             same
         });
     }
+}
+
+/// One value for each pair, in order.
+fn sum_up(pairs: &mut Vec<(u32, u32, f64)>) {
+    pairs.sort_by_key(|p| (p.0, p.1));
+    pairs.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        kept.2 += if same { next.2 } else { 0.0 };
+        same
+    });
 }
 
 /// Bytes `first..first + size` of a line as bits.
