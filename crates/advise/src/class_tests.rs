@@ -145,6 +145,35 @@ fn turns_at_an_object_are_turns_wherever_it_lies() {
     assert_eq!(hidden(&[], &[]), 0, "the same bytes");
 }
 
+/// Two counters under a lock that lies elsewhere are parted where that saves a good part of what the lock costs anyway.
+#[test]
+fn what_one_lock_orders_is_judged_beside_the_lock() {
+    let class = |taken: u64| {
+        let mut s = Sample::new(1000);
+        let main = s.thread("main", None);
+        let (start, long) = (s.code("worker", "w.c", 3, &[]), s.long());
+        let stats = s.structure("stats", 64, &[("in", long, 8), ("out", long, 16)]);
+        let o = s.heap(0x1000, 64, Some(stats), 1, 64, None);
+        let lock = s.heap(0x9000, 64, None, 1, 64, None);
+        for field in [8, 16] {
+            let worker = s.worker(main, start);
+            s.access(o, field, 8, worker, (0, 50_000), [0, 5_000, 0]);
+            s.access(lock, 0, 4, worker, (0, 50_000), [0, 0, taken]);
+        }
+        for a in &mut s.tables().accesses {
+            let sections = a.total();
+            a.held = Some((lock, 0, sections, sections));
+        }
+        let e = s.evidence();
+        let (namer, seen) = (Namer::new(&e), contention(&e, &Question::observed()));
+        let judged = judge(&e, &namer, &seen);
+        judged.iter().find(|j| j.group.fields.len() == 2).map(|j| j.class)
+    };
+    assert_eq!(class(5_000), Some(Class::LayoutHelps));
+    assert_eq!(class(25_000), Some(Class::Undecided));
+    assert_eq!(class(50_000), Some(Class::MovesWhole));
+}
+
 /// What one lock orders is not what a case is called after, if somebody without it is there, too: a cache that counts
 /// under its lock, and beside it what one of its users counts alone.
 #[test]

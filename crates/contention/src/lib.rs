@@ -10,6 +10,7 @@ pub mod group;
 pub mod library;
 pub mod lines;
 mod link;
+pub mod locks;
 pub mod objective;
 mod pairs;
 pub mod replay;

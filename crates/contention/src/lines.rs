@@ -23,6 +23,13 @@ pub struct Range {
     pub size: u32,
 }
 
+impl Range {
+    /// This byte of an object lies in it.
+    pub(crate) fn holds(&self, (object, offset): (u32, u64)) -> bool {
+        self.object == object && self.offset <= offset && offset - self.offset < u64::from(self.size)
+    }
+}
+
 /// Everything that happened on one line while the same objects lay on it.
 #[derive(Clone, Debug)]
 pub struct LinePieces {
@@ -43,9 +50,8 @@ impl LinePieces {
     }
 
     /// This byte of an object lies on it and is touched.
-    pub(crate) fn holds(&self, (object, offset): (u32, u64)) -> bool {
-        let has = |r: &Range| r.offset <= offset && offset - r.offset < u64::from(r.size);
-        self.ranges.iter().any(|r| r.object == object && has(r))
+    pub(crate) fn holds(&self, byte: (u32, u64)) -> bool {
+        self.ranges.iter().any(|r| r.holds(byte))
     }
 
     /// At least two actors, at least one store: otherwise nothing can be invalidated.
