@@ -17,12 +17,13 @@ const EARLY_MAX: u64 = 2 * LOCKED_MIN;
 
 /// The calling thread is about to bring a word back, which is no lock so far; it took it at `since`. Short sections
 /// order nothing, as short holds of a lock do not: what meets them is as short.
-pub(crate) fn ends(entered: &Entered, s: &'static Slot, addr: u64, since: u64) {
+pub(crate) fn ends(entered: &Entered, s: &'static Slot, since: u64) {
+    let key = s.addr.load(Relaxed);
     // SAFETY: the thread's own cells.
     unsafe {
-        let cell = cell(entered.live(), addr);
-        let so_far = if (*cell)[0] == addr { (*cell)[1] } else { 0 };
-        *cell = [addr, so_far + 1];
+        let cell = cell(entered.live(), key);
+        let so_far = if (*cell)[0] == key { (*cell)[1] } else { 0 };
+        *cell = [key, so_far + 1];
     }
     if s.earlier.fetch_add(1, Relaxed) < EARLY_MAX {
         let vt = sync::settle(entered);
@@ -41,22 +42,26 @@ pub(crate) fn after(entered: &Entered, s: &'static Slot) {
     }
 }
 
-/// The thread's cell for a word: the word, and how many of its sections it ended while nobody knew that it is a lock.
+/// The thread's cell for a word: the key of its slot, and how many of its sections the thread ended while nobody knew
+/// that it is a lock. What `guards` takes it for has a slot, and so sections, of its own: one may be proven without the
+/// other.
 ///
 /// # Safety
 /// `t` is the calling thread's.
-unsafe fn cell(t: *mut Live, addr: u64) -> *mut [u64; 2] {
+unsafe fn cell(t: *mut Live, key: u64) -> *mut [u64; 2] {
     // SAFETY: below their number.
-    unsafe { (&raw mut (*t).early[0]).add((addr >> 2) as usize % LOOKS) }
+    unsafe { (&raw mut (*t).early[0]).add((key >> 2) as usize % LOOKS) }
 }
 
-/// A word is a lock by now, and the calling thread holds none: its earlier sections were the lock's, too.
-pub(crate) fn proven(entered: &Entered, addr: u64) {
+/// A word, whose slot this is, is a lock by now, and the calling thread holds none: its earlier sections were the
+/// lock's, too.
+pub(crate) fn proven(entered: &Entered, s: &'static Slot, word: u64) {
+    let key = s.addr.load(Relaxed);
     // SAFETY: the thread's own cells.
     unsafe {
-        let cell = cell(entered.live(), addr);
-        if (*cell)[0] == addr && (*cell)[1] != 0 {
-            sections::unseen(entered.live(), addr, false, (*cell)[1]);
+        let cell = cell(entered.live(), key);
+        if (*cell)[0] == key && (*cell)[1] != 0 {
+            sections::unseen(entered.live(), word, false, (*cell)[1]);
             (*cell)[1] = 0;
         }
     }
@@ -71,10 +76,9 @@ pub(crate) unsafe fn end(t: *mut Live) {
     // SAFETY: the caller's promise.
     unsafe {
         for k in 0..LOOKS {
-            let [word, ended] = core::mem::take(&mut *(&raw mut (*t).early[0]).add(k));
-            // What `guards` knows of a word is beside it.
-            if ended != 0 && [0, 1].into_iter().any(|beside| seems_lock(word + beside)) {
-                sections::unseen(t, word, false, ended);
+            let [key, ended] = core::mem::take(&mut *(&raw mut (*t).early[0]).add(k));
+            if let Some(s) = sync::known(key).filter(|s| ended != 0 && seems_lock(s)) {
+                sections::unseen(t, waits::word_of(s), false, ended);
             }
         }
         locks::drop_of(t, was_refuted);
@@ -83,8 +87,8 @@ pub(crate) unsafe fn end(t: *mut Live) {
 
 /// The word is a lock, or one more time would have proven it one: it was given back while it was watched, which is so
 /// since it was given back before.
-fn seems_lock(word: u64) -> bool {
-    sync::known(word).is_some_and(|s| waits::may_be_lock(s) && waits::releases(s).load(Relaxed) != 0)
+fn seems_lock(s: &'static Slot) -> bool {
+    waits::may_be_lock(s) && waits::releases(s).load(Relaxed) != 0
 }
 
 /// The word was taken for a lock, and was none; nor is it one of another kind.

@@ -271,7 +271,7 @@ pub fn stepped(entered: &Entered) {
         WAS_ODD => {
             let (word, since) = (g.word, g.node);
             *g = Guard::NONE;
-            early::ends(entered, slot(entered, word), word, since);
+            early::ends(entered, slot(entered, word), since);
         }
         COUNTED => {
             waits::no_lock_as(slot(entered, g.word), SEQUENCE);
@@ -388,7 +388,7 @@ fn begin(entered: &Entered, kind: u64, word: u64) {
     }
     early::after(entered, s);
     if is_lock(s) {
-        early::proven(entered, word);
+        early::proven(entered, s, word);
         sync::locked_by_try(entered, word);
     } else {
         // SAFETY: the state is the calling thread's.
@@ -476,7 +476,7 @@ pub fn changing(entered: &Entered, addr: u64, at_once: bool, to: u64) -> bool {
     if is_lock(s) {
         sync::unlocking(entered, word);
     } else {
-        early::ends(entered, s, word, s.a.load(Relaxed));
+        early::ends(entered, s, s.a.load(Relaxed));
     }
     waits::holder(s).store(0, Relaxed);
     waits::releases(s).fetch_add(1, Relaxed);

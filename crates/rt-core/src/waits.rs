@@ -343,6 +343,11 @@ fn kind_beside(s: &'static Slot) -> u64 {
     if s.addr.load(Relaxed) & 1 == 1 { s.kind.load(Relaxed) } else { 0 }
 }
 
+/// The word whose slot this is, or beside which it is.
+pub(crate) fn word_of(s: &'static Slot) -> u64 {
+    s.addr.load(Relaxed) - (kind_beside(s) != 0) as u64
+}
+
 /// It is not known that the word is no lock.
 pub(crate) fn may_be_lock(s: &'static Slot) -> bool {
     may_be_lock_as(s, kind_beside(s))
@@ -376,7 +381,7 @@ pub fn changing(entered: &Entered, addr: u64, from: Option<u64>, to: u64) {
         if first_back(t, s, addr, from.is_some(), to) {
             s.free.store(to, Relaxed);
             ring(s, TAKEN_TO).store(from.unwrap_or(0), Relaxed);
-            early::ends(entered, s, addr, take_vt(t, addr));
+            early::ends(entered, s, take_vt(t, addr));
         }
         latches::changing(entered, s, from, to);
         let gives = is_free(s, to);
@@ -537,7 +542,7 @@ pub fn changed(entered: &Entered, addr: u64, (from, to): (u64, u64), how: How) {
         sleepers::took_again(entered, addr);
         s.by_count.store((how == How::Counts) as u64, Relaxed);
         if is_lock(s) {
-            early::proven(entered, addr);
+            early::proven(entered, s, addr);
         }
         match how {
             _ if !is_lock(s) => {}
@@ -620,7 +625,7 @@ fn release(entered: &Entered, s: &'static Slot, addr: u64, from: Option<u64>) {
         }
     } else {
         // SAFETY: the caller is inside the recorder: the thread's structures are its own.
-        early::ends(entered, s, addr, unsafe { take_vt(entered.live(), addr) });
+        early::ends(entered, s, unsafe { take_vt(entered.live(), addr) });
     }
     ring(s, HOLDER).store(0, Relaxed);
     ring(s, RELEASES).fetch_add(1, Relaxed);

@@ -139,6 +139,20 @@ fn cells_of_a_queue_are_no_lock() {
     }
 }
 
+/// What a word looks like beside the lock that it is adds no sections: they bound what its data cost.
+#[test]
+fn a_lock_that_is_exchanged_is_taken_as_often_as_it_is() {
+    const TIMES: u64 = 4 * 40_000;
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("exchanged", &[]);
+    for _ in 0..3 {
+        let rows = lab.run(&exe, &[], How::default()).evidence.accesses;
+        let of_word = rows.iter().filter(|a| a.rmws > 0 && a.size <= 4);
+        let sections: u64 = of_word.filter_map(|a| a.held).map(|held| held.2).sum();
+        assert!((TIMES * 95 / 100..=TIMES * 101 / 100).contains(&sections), "{sections} of {TIMES}");
+    }
+}
+
 /// Who wakes somebody just after the unlock holds nothing from then on.
 #[test]
 fn who_only_lets_others_go_on_holds_nothing() {
