@@ -32,7 +32,7 @@ const PAUSE: (u64, u64) = (2, 3);
 
 /// After so many visits one in [`SELDOM`] is looked at: what they say is known by then. One in [`HARDLY`], if most of
 /// them were too short to say anything.
-const ENOUGH: u32 = 1024;
+const ENOUGH: u32 = FIRST_VISITS;
 const SELDOM: u32 = 8;
 const HARDLY: u32 = 64;
 
@@ -142,6 +142,9 @@ unsafe fn visits(t: *mut Live, w: Watched) {
         let (c, n) = (w.company as *mut Company, (*t).stays_count as usize);
         let goes_on = (0..n).any(|k| (*t).stays[k].line == w.line);
         (*c).visits = (*c).visits.saturating_add(!goes_on as u32);
+        if (*c).visits <= ENOUGH {
+            (*c).first_turns = (*c).turns;
+        }
         if is_known(t, c) {
             return;
         }

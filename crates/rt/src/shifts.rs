@@ -3,7 +3,7 @@
 
 use crate::held::Share;
 use crate::lines::{AccessRun, Use};
-use crate::wire::Company;
+use crate::wire::{Company, FIRST_VISITS};
 use std::collections::BTreeMap;
 use tussle_evidence::TURN_BYTE;
 
@@ -21,6 +21,9 @@ const PER_HEAVY: u64 = 8;
 
 /// Fewer turns may be threads that happened to run one after the other.
 const TURNS_MIN: u64 = 8;
+
+/// Visits of a run at most: what comes out of a queue is used, and put into the next one.
+const VISITS_MAX: u64 = 4;
 
 /// Fewer meetings of a thread may be that.
 const MEETINGS_MIN: u64 = 4;
@@ -48,6 +51,9 @@ struct Windows {
     beside: u64,
     /// And those before which nobody else had been there.
     again: u64,
+    /// The first visits, and in how many runs of such nobody else came in between.
+    first: u64,
+    first_runs: u64,
     /// Accesses in visits in turn, and beside others.
     in_turn_accesses: u64,
     beside_accesses: u64,
@@ -71,6 +77,8 @@ impl Windows {
             in_turn,
             beside,
             again,
+            first: c.visits.min(FIRST_VISITS).into(),
+            first_runs: u64::from(c.first_turns) + 1,
             in_turn_accesses: c.in_turn_accesses,
             beside_accesses: c.beside_accesses,
             turns: c.turns.into(),
@@ -86,6 +94,8 @@ impl Windows {
         self.in_turn += other.in_turn;
         self.beside += other.beside;
         self.again += other.again;
+        self.first += other.first;
+        self.first_runs += other.first_runs;
         self.in_turn_accesses = self.in_turn_accesses.saturating_add(other.in_turn_accesses);
         self.beside_accesses = self.beside_accesses.saturating_add(other.beside_accesses);
         self.turns += other.turns;
@@ -103,9 +113,11 @@ impl Windows {
     }
 
     /// Threads that fight do so at the same time, if they run then. Else each may come again and again before the
-    /// scheduler lets the next one, and what orders them may be anything; who gets what is handed on comes once.
+    /// scheduler lets the next one, and what orders them may be anything; who gets what is handed on comes once, and
+    /// gives little else away meanwhile. A ring's producer gives away an element, and goes on with the next one.
     fn alternate(&self) -> bool {
-        self.all + self.paused >= WINDOWS_MIN || self.in_turn >= self.again
+        let once = self.in_turn >= self.again && self.first <= VISITS_MAX * self.first_runs;
+        self.all + self.paused >= WINDOWS_MIN || once
     }
 
     /// Who takes turns at first and fights then does so in one visit, which may be longer than all before.

@@ -88,3 +88,16 @@ fn who_comes_at_the_same_time_fights() {
         }
     }
 }
+
+/// Who gives away an element, and goes on with the next one, has not given the ring away.
+#[test]
+fn a_ring_is_the_same_on_one_cpu() {
+    const ELEMENTS: f64 = 200_000.0;
+    let Some(lab) = Lab::new() else { return };
+    let exe = lab.build("two_ends", &[]);
+    for one_cpu in [false, true] {
+        let how = || How { one_cpu, ..How::default() };
+        let shares: Vec<f64> = (0..5).map(|_| share_of(ELEMENTS, &lab, &exe, &[], how())).collect();
+        assert!(shares.iter().filter(|s| **s > 1.0).count() >= 4, "one CPU {one_cpu}: {shares:?}");
+    }
+}
