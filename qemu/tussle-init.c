@@ -9,10 +9,12 @@
  *   WORKLOAD TASKS OPERATIONS PAGES        mmap1 page_fault1 page_fault2 pft exec_storm fork_storm sem_ops
  *   run TASKS OPERATIONS PAGES COMMAND...  every task starts COMMAND that often and waits for it
  *   threads 1 OPERATIONS PAGES COMMAND...  COMMAND brings its own threads: the one task is not bound to a CPU
+ *   disk FILE-SYSTEM and any of these      all files are moved to the disk first, and this program starts there again
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <net/if.h>
 #include <sched.h>
@@ -49,6 +51,7 @@ static struct shared {
 static long tasks, operations, pages;
 static char **command;
 static int semaphore = -1, file = -1;
+static bool on_disk;
 
 static int64_t now_ns(void)
 {
@@ -235,9 +238,9 @@ static void *task(void *number)
 static void prepare(void)
 {
     if (!strcmp(workload, "page_fault2")) {
-        file = memfd_create("tussle", MFD_CLOEXEC);
+        file = on_disk ? open("/tmp/tussle", O_RDWR | O_CREAT | O_CLOEXEC, 0600) : memfd_create("tussle", MFD_CLOEXEC);
         if (file < 0 || ftruncate(file, pages * PAGE))
-            fail("memfd_create");
+            fail("a file");
     }
     if (!strcmp(workload, "sem_ops")) {
         semaphore = semget(IPC_PRIVATE, 1, 0600 | IPC_CREAT);
@@ -328,6 +331,72 @@ static void mounts(void)
     mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 }
 
+/* ---- the disk ---- */
+
+#define DISK "/dev/nvme0n1"
+#define AT "/disk"
+
+enum { TICK_NS = 10000000, TICKS_MAX = 1000, COPY_BYTES = 1 << 16 };
+
+static void copy_bytes(const char *from, const char *to, mode_t mode)
+{
+    static char buffer[COPY_BYTES];
+    int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ssize_t n;
+    if (in < 0 || out < 0)
+        fail(from);
+    while ((n = read(in, buffer, sizeof buffer)) > 0)
+        if (write(out, buffer, n) != n)
+            fail(to);
+    if (n < 0 || fchmod(out, mode) || close(out))
+        fail(to);
+    close(in);
+    unlink(from); /* the memory of what is copied is free for the next one */
+}
+
+static int copy(const char *from, const struct stat *s, int kind, struct FTW *where)
+{
+    char to[sizeof AT + 4096], target[4096];
+    ssize_t n;
+    (void)where;
+    snprintf(to, sizeof to, AT "%s", from);
+    if (kind == FTW_F && S_ISREG(s->st_mode))
+        copy_bytes(from, to, s->st_mode);
+    else if (kind == FTW_D && mkdir(to, s->st_mode) && errno != EEXIST)
+        fail(to);
+    else if (kind == FTW_SL && (n = readlink(from, target, sizeof target - 1)) > 0) {
+        target[n] = 0;
+        if (symlink(target, to))
+            fail(to);
+    }
+    return 0;
+}
+
+/* Mounts the disk, moves all files there, and makes it the root. */
+static void move_to_disk(const char *file_system)
+{
+    static const char *const mounted[] = { "/proc", "/sys", "/dev" };
+    const struct timespec tick = { 0, TICK_NS };
+    char to[64];
+    /* The driver looks for disks while init already runs. */
+    for (int i = 0; access(DISK, F_OK) && i < TICKS_MAX; i++)
+        nanosleep(&tick, NULL);
+    mkdir(AT, 0755);
+    if (mount(DISK, AT, file_system, 0, NULL))
+        fail("disk: mounting " DISK);
+    if (nftw("/", copy, 16, FTW_PHYS | FTW_MOUNT))
+        fail("disk: copying files");
+    for (int i = 0; i < 3; i++) {
+        snprintf(to, sizeof to, AT "%s", mounted[i]);
+        if ((mkdir(to, 0755) && errno != EEXIST) || mount(mounted[i], to, NULL, MS_MOVE, NULL))
+            fail(to);
+    }
+    if (chdir(AT) || mount(".", "/", NULL, MS_MOVE, NULL) || chroot("."))
+        fail("disk: making it the root");
+    chdir("/");
+    sync();
+}
+
 static void more_mounts(void)
 {
     mkdir("/dev/pts", 0755);
@@ -350,21 +419,8 @@ static void loopback_up(void)
     close(s);
 }
 
-int main(int argc, char **argv)
+static void parse(char **words, int n)
 {
-    static char *words[WORDS + 1];
-    const char *self = strrchr(argv[0], '/');
-    if (self && !strcmp(self, "/true"))
-        return 0;
-    (void)argc;
-    mounts();
-    shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        fail("mmap");
-    printf("tussle-init: up\n");
-    fflush(stdout);
-    tcdrain(1);
-    int n = words_after_snapshot(words);
     errno = 0;
     if (n < 4)
         fail("usage");
@@ -375,6 +431,42 @@ int main(int argc, char **argv)
     command = words + 4;
     if (tasks < 1 || tasks > TASKS_MAX || operations < 1 || pages < 1 || (runs_command() && n < 5))
         fail("usage");
+}
+
+/* What to do, as told from outside; with a disk by this program again, whose own file then lies there, too. */
+static void learn(int argc, char **argv)
+{
+    static char *words[WORDS + 3];
+    static char again[] = "on-disk";
+    on_disk = argc > 1 && !strcmp(argv[1], again);
+    if (on_disk) {
+        parse(argv + 2, argc - 2);
+        return;
+    }
+    mounts();
+    printf("tussle-init: up\n");
+    fflush(stdout);
+    tcdrain(1);
+    int n = words_after_snapshot(words);
+    if (n > 2 && !strcmp(words[0], "disk")) {
+        move_to_disk(words[1]);
+        words[0] = argv[0];
+        words[1] = again;
+        execv("/init", words);
+        fail("starting again");
+    }
+    parse(words, n);
+}
+
+int main(int argc, char **argv)
+{
+    const char *self = strrchr(argv[0], '/');
+    if (self && !strcmp(self, "/true"))
+        return 0;
+    learn(argc, argv);
+    shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        fail("mmap");
     if (runs_command()) {
         more_mounts();
         loopback_up();

@@ -10,8 +10,10 @@
  * order=N (entries of the ordered log, at most), sections=N (sampled per octave of a lock's sections; 0 for none),
  * feedback=N (instructions of a vCPU's turns that a transfer costs it; 0 for none, then watching changes nothing).
  */
+#define _GNU_SOURCE
 #include "tussle-plugin.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +50,7 @@ enum {
     HOOK_TRY = 't', /* 0 is failure */
     HOOK_TAIL = 'r', /* the acquiring functions jump here */
     HOOK_RELEASE = 'u',
+    HOOK_DEVICE = 'i', /* tells a device what to do by writing to its registers */
 };
 enum { READ, WRITE, RMW };
 enum { STATE_PAUSED = 4 }; /* RunState in QEMU's qapi/run-state.json */
@@ -980,6 +983,64 @@ static void on_return(unsigned index, void *udata)
     returning(rsp);
 }
 
+/* ---- devices ---- */
+
+enum { THREADS_MAX = 256, QUIET_TRIES = 20000 };
+
+/* State and number of sleeps of all threads of the emulator but this one; how many, 0 when that cannot be read. */
+static int threads(char *states, unsigned long *sleeps)
+{
+    char path[320], line[128];
+    int n = 0, me = (int)gettid();
+    DIR *all = opendir("/proc/self/task");
+    struct dirent *one;
+    while (all && n < THREADS_MAX && (one = readdir(all))) {
+        if (one->d_name[0] == '.' || atoi(one->d_name) == me)
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", one->d_name);
+        FILE *f = fopen(path, "r");
+        states[n] = '?';
+        sleeps[n] = 0;
+        while (f && fgets(line, sizeof line, f))
+            if (sscanf(line, "State: %c", &states[n]) || sscanf(line, "voluntary_ctxt_switches: %lu", &sleeps[n]))
+                continue;
+        if (f)
+            fclose(f);
+        n++;
+    }
+    if (all)
+        closedir(all);
+    return n;
+}
+
+/* All threads sleep, and slept between two looks: so there was a moment at which all of them did. */
+static bool all_asleep(void)
+{
+    static char states[2][THREADS_MAX + 1];
+    static unsigned long slept[2][THREADS_MAX];
+    int n = threads(states[0], slept[0]);
+    for (int i = 0; i < n; i++)
+        if (states[0][i] != 'S')
+            return false;
+    return threads(states[1], slept[1]) == n && !memcmp(states[0], states[1], n) &&
+           !memcmp(slept[0], slept[1], n * sizeof slept[0][0]);
+}
+
+/*
+ * A device works in other threads of the emulator, for as long as this machine takes. The guest stands still until it is
+ * done: so a disk takes no time, and its interrupt comes at the same instruction in every run.
+ */
+static void on_device(unsigned index, qemu_plugin_meminfo_t info, uint64_t vaddr, void *udata)
+{
+    struct qemu_plugin_hwaddr *at = qemu_plugin_get_hwaddr(info, vaddr);
+    (void)index;
+    (void)udata;
+    if (!at || !qemu_plugin_hwaddr_is_io(at))
+        return;
+    for (int tries = 0; !all_asleep() && tries < QUIET_TRIES; tries++)
+        usleep(50);
+}
+
 static const struct hook *hook_at(uint64_t pc)
 {
     size_t low = 0, high = hooks_used;
@@ -1020,6 +1081,10 @@ static bool is_return(uint64_t pc, const uint8_t *code)
 static void hook_insn(struct qemu_plugin_insn *insn, uint64_t pc, const uint8_t *code)
 {
     const struct hook *h = hook_at(pc);
+    if (h && h->kind == HOOK_DEVICE) {
+        qemu_plugin_register_vcpu_mem_cb(insn, on_device, CB_NO_REGS, MEM_W, NULL);
+        return;
+    }
     if (!h || (!(running && record) && !is_early(h->kind)))
         return;
     if (pc == h->start && has_entry(h->kind))
@@ -1063,6 +1128,8 @@ static bool read_hooks(const char *path)
 }
 
 /* ---- translation ---- */
+
+static bool firmware = true; /* until the kernel begins; it looks at disks, too */
 
 static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 
@@ -1185,12 +1252,15 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     size_t n = qemu_plugin_tb_n_insns(tb);
     bool kernel = qemu_plugin_tb_vaddr(tb) >= KERNEL_START;
     (void)id;
+    firmware &= !kernel;
     if (running)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, CB_NO_REGS, (void *)(uintptr_t)n);
     for (size_t k = 0; k < n; k++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
         size_t size = qemu_plugin_insn_size(insn);
         uint8_t code[16] = { 0 };
+        if (firmware)
+            qemu_plugin_register_vcpu_mem_cb(insn, on_device, CB_NO_REGS, MEM_W, NULL);
         if (!kernel && size != 7 && size != 8)
             continue;
         qemu_plugin_insn_data(insn, code, sizeof code);

@@ -83,6 +83,28 @@ fn a_program_comes_with_its_libraries_and_its_words() {
 }
 
 #[test]
+fn files_lie_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"
+        eval "$record"
+        [ "$(nm "$vmlinux" | grep -cE ' (nvme_queue_rq|ext4_fill_super)$')" = 2 ] || { echo "no disk" >&2; exit 0; }
+        export XDG_CACHE_HOME=$PWD/cache
+        record --smp 2 --workload exec_storm --ops 4 --quantum 1000 --disk ext4 -o first.data &&
+        record --smp 2 --workload exec_storm --ops 4 --quantum 1000 --disk ext4 -o second.data &&
+        cmp first.data second.data && "$tussle" report -C ext4_inode_info first.data
+        record --smp 1 --workload exec_storm --disk ext4 --append initcall_blacklist=nvme_init"#;
+    let Some(run) = shell(folder.path(), script) else { return };
+    let said = said(&run);
+    if said == "no disk\n" {
+        return;
+    }
+    assert_eq!(run.status.code(), Some(125), "{said}");
+    assert!(said.contains("the guest cannot use its disk (mounting /dev/nvme0n1: No such file"), "{said}");
+    let out = String::from_utf8_lossy(&run.stdout);
+    assert!(out.contains("struct ext4_inode_info.vfs_inode"), "{said}\n{out}");
+}
+
+#[test]
 fn a_disk_that_fills_during_the_run_is_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("small")).unwrap();

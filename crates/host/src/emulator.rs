@@ -1,5 +1,6 @@
 //! The emulator of `tussle record-kernel`: found, checked, equipped with our plugin, run for a bounded time.
 
+mod disk;
 mod files;
 mod launch;
 mod monitor;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+pub use disk::FileSystem;
 pub use files::{Equipment, equipment};
 pub use root::Root;
 pub use run::{Event, Guest, run};
@@ -86,6 +88,17 @@ pub enum EmulatorError {
         /// The system's word.
         said: String,
     },
+    /// Nothing makes the disk's file system.
+    #[error("no `mke2fs`, which makes the file system of the guest's disk: install e2fsprogs")]
+    NoMke2fs,
+    /// It did not work.
+    #[error("mke2fs could not make the file system of the guest's disk ({status}): {said}")]
+    Mke2fs {
+        /// Exit status.
+        status: String,
+        /// What it said.
+        said: String,
+    },
     /// The guest took too long.
     #[error("the guest was still {phase} after {stuck} and was ended. It said last:\n{said}")]
     Timeout {
@@ -100,6 +113,15 @@ pub enum EmulatorError {
     #[error("the guest's kernel panicked:\n{said}")]
     Panic {
         /// Its console from there on.
+        said: String,
+    },
+    /// The guest's disk is of no use to it.
+    #[error(
+        "the guest cannot use its disk ({said}): its kernel must have the driver for NVMe disks and the file system \
+         built in, as Debian's cloud kernels do (scripts/fetch-kernel.sh)"
+    )]
+    Disk {
+        /// What init said.
         said: String,
     },
     /// The workload failed.
@@ -197,6 +219,8 @@ pub struct Boot {
     pub files: Vec<(String, PathBuf)>,
     /// Links in the initramfs, `name in the guest → what it says`.
     pub links: Vec<(String, String)>,
+    /// All files lie on a disk with this file system, instead of in memory.
+    pub disk: Option<FileSystem>,
     /// Lines for the plugin, from the kernel's symbol table.
     pub hooks: String,
     /// Further words on the kernel's command line.

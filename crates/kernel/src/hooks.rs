@@ -126,6 +126,9 @@ const TAILS: &[&str] = &[
 /// Early in the boot, before the kernel replaces them, returns are jumps to here.
 const RETURN_THUNK: &str = "__x86_return_thunk";
 
+/// Functions that tell a disk what to do begin so; each writes its registers with its own instructions.
+const DRIVER: &str = "nvme_";
+
 /// Entered on the stack of the task that is switched to.
 const SWITCH: &str = "__switch_to";
 
@@ -173,7 +176,8 @@ fn geometry(image: &KernelNames, types: &KernelTypes) -> Option<String> {
 
 fn functions(image: &KernelNames) -> Hooks {
     let mut allocators = Vec::new();
-    let mut lines: Vec<(u64, char, u64, u32)> = Vec::new();
+    let driver = image.functions_beginning(DRIVER).map(|f| (f.start, 'i', f.end, u32::MAX));
+    let mut lines: Vec<(u64, char, u64, u32)> = driver.collect();
     let mut add = |name: &str, kind: char, number: u32| {
         let before = lines.len();
         lines.extend(image.functions_named(name).map(|f| (f.start, kind, f.end, number)));

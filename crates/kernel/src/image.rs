@@ -102,6 +102,11 @@ impl KernelNames {
         })
     }
 
+    /// Functions whose names begin so, in order of address.
+    pub fn functions_beginning<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Function> + 'a {
+        self.functions.iter().filter(move |f| f.name.starts_with(prefix))
+    }
+
     /// The function that holds an address.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         let end = self.functions.partition_point(|f| f.start <= address);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tussle_evidence::{Evidence, Named};
-use tussle_host::emulator::{self, Boot, Event, Guest};
+use tussle_host::emulator::{self, Boot, Event, FileSystem, Guest};
 use tussle_kernel::convert::{self, Attribution, Inputs, Machine};
 use tussle_kernel::hooks::{Hooks, hooks};
 use tussle_kernel::image::{KernelImage, KernelNames};
@@ -45,6 +45,10 @@ pub struct Args {
     run: Option<String>,
     #[command(flatten)]
     work: WorkArgs,
+    /// Put all files of the guest on an emulated NVMe disk with this file system, and start the workload there; left
+    /// out, they are in memory. The kernel must have both built in, as Debian's cloud kernels do. No snapshot is kept.
+    #[arg(long, value_enum, value_name = "NAME")]
+    disk: Option<DiskArg>,
     /// Instructions of its turn that a CPU loses with every transfer, so that contention shapes the run; 0: watching
     /// changes nothing.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..1_000_000))]
@@ -174,6 +178,21 @@ enum WorkloadArg {
     SemOps,
 }
 
+/// File systems that a guest's disk can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DiskArg {
+    #[value(name = "ext4")]
+    Ext4,
+}
+
+impl DiskArg {
+    fn file_system(self) -> FileSystem {
+        match self {
+            DiskArg::Ext4 => FileSystem::Ext4,
+        }
+    }
+}
+
 impl WorkloadArg {
     /// Name, operations and pages that give some million instructions per CPU.
     fn defaults(self) -> (&'static str, u32, u32) {
@@ -277,6 +296,7 @@ impl Args {
             vmlinux: vmlinux.to_path_buf(),
             run: run.cloned(),
             work: work.clone(),
+            disk: None,
             feedback: 0,
             window: 65536,
             timeout: None,
@@ -407,6 +427,8 @@ fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot>
         }
         init.extend(words);
     }
+    let disk = args.disk.map(DiskArg::file_system);
+    disk.map_or(Ok(()), |d| check_disk(d, names))?;
     let root = root(work)?;
     let mut files = files(&work.initrd_add)?;
     files.extend(root.files);
@@ -426,9 +448,22 @@ fn boot(args: &Args, names: &KernelNames, hooks: &Hooks) -> anyhow::Result<Boot>
         init,
         files,
         links: root.links,
+        disk,
         hooks: hooks.text.clone(),
         append: args.append.clone(),
     })
+}
+
+/// Modules are not in the guest: what reads the disk must be in the kernel itself.
+fn check_disk(file_system: FileSystem, names: &KernelNames) -> anyhow::Result<()> {
+    for (function, what, setting) in file_system.needs() {
+        anyhow::ensure!(
+            names.functions_named(function).next().is_some(),
+            "--disk: this kernel has no {what} built in, and a guest has no modules: take one of Debian's cloud kernels \
+             (scripts/fetch-kernel.sh FOLDER), or configure yours with {setting}"
+        );
+    }
+    Ok(())
 }
 
 /// The folder of --root, if it fits: it is in the guest's memory twice while the kernel unpacks it.

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::disk;
 use super::newc::{Entry, archive};
 use super::root::through;
 use super::{Boot, Emulator, EmulatorError, Equipment};
@@ -34,6 +35,7 @@ pub(super) struct Files {
     pub stream: File,
     /// State of the devices.
     pub state: File,
+    disk: Option<File>,
     initrd: File,
     hooks: File,
     words: File,
@@ -48,6 +50,7 @@ impl Files {
             memory: file(),
             stream: file(),
             state: file(),
+            disk: None,
             initrd: file(),
             hooks: file(),
             words: file(),
@@ -110,6 +113,7 @@ impl<'a> Launch<'a> {
             memory,
             stream: stream_file(self.boot.stream_bytes_max)?,
             state: anonymous("device state")?,
+            disk: self.boot.disk.map(disk::image).transpose()?,
             initrd: filled("initramfs", &self.initramfs)?,
             hooks: filled("hooks", self.boot.hooks.as_bytes())?,
             words: filled("words for init", &self.words()?)?,
@@ -118,7 +122,8 @@ impl<'a> Launch<'a> {
 
     fn words(&self) -> Result<Vec<u8>, EmulatorError> {
         let mut bytes = Vec::new();
-        for word in &self.boot.init {
+        let disk = self.boot.disk.iter().flat_map(|file_system| ["disk", file_system.name()]);
+        for word in disk.chain(self.boot.init.iter().map(String::as_str)) {
             bytes.extend(word.bytes());
             bytes.push(0);
         }
@@ -183,6 +188,7 @@ impl<'a> Launch<'a> {
             .args(["-initrd", &by_number(&files.initrd), "-append", &self.kernel_arguments()])
             .args(["-fw_cfg", &format!("name=opt/tussle,file={}", by_number(&files.words))])
             .args(["-plugin", &self.plugin(files, start)])
+            .args(files.disk.iter().flat_map(disk::arguments))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -27,6 +27,8 @@ const READY: &str = "tussle-init: ";
 const UP: &str = "tussle-init: up";
 /// What init says when the workload failed.
 const FAILED: &str = "tussle-init: failed: ";
+/// And behind it, when the disk was the reason.
+const DISK: &str = "disk: ";
 /// What the plugin says when the stream's disk is full.
 const UNWRITTEN: &str = "tussle: cannot write the stream: ";
 
@@ -87,7 +89,8 @@ pub fn run(
     tell: &mut dyn FnMut(Event),
 ) -> Result<Guest, EmulatorError> {
     let launch = Launch::new(emulator, equipment, boot)?;
-    if !boot.snapshot {
+    // The emulator cannot save the state of its disks.
+    if !boot.snapshot || boot.disk.is_some() {
         return Attempt::begin(&launch, boot, Start::Boot)?.finish(None, tell);
     }
     let snapshot = Snapshot::new(&boot.build_id, launch.key()?)?;
@@ -352,7 +355,10 @@ fn verdict(status: ExitStatus, console: &str) -> Result<(), EmulatorError> {
                 before if before.is_empty() => failure(console),
                 before => format!("{}. The guest said last:\n{before}", failure(console)),
             };
-            Err(EmulatorError::Workload { said })
+            Err(match said.strip_prefix(DISK) {
+                Some(said) => EmulatorError::Disk { said: said.into() },
+                None => EmulatorError::Workload { said },
+            })
         }
         _ => Err(EmulatorError::Ended { status: status.to_string(), said: last_lines(console) }),
     }
@@ -446,6 +452,16 @@ mod tests {
                 .to_string(),
             "the workload failed in the guest: /bin/server exited with status 3. The guest said last:\n\
              server: cannot bind: in use"
+        );
+        let said = verdict(
+            std::os::unix::process::ExitStatusExt::from_raw(66 << 8),
+            "tussle-init: up\nnvme nvme0: Device not ready\ntussle-init: failed: disk: mounting /dev/nvme0n1: No such file",
+        );
+        assert_eq!(
+            said.unwrap_err().to_string(),
+            "the guest cannot use its disk (mounting /dev/nvme0n1: No such file. The guest said last:\n\
+             nvme nvme0: Device not ready): its kernel must have the driver for NVMe disks and the file system built \
+             in, as Debian's cloud kernels do (scripts/fetch-kernel.sh)"
         );
         assert_eq!(
             failure("x\ntussle-init: failed: mmap: Cannot allocate memory\n"),
