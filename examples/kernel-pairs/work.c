@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #if __has_include("tussle.h")
@@ -134,9 +136,56 @@ static void udp_flood(int me) {
 	close(fd);
 }
 
+// A name next to FILE that is this thread's own.
+static void own_name(char *name, size_t size, int me) { snprintf(name, size, "%s-%d", file_name, me); }
+
+// Each appends a page to a file of its own, and waits until it is on the disk.
+static void append_file(int me) {
+	static const char page[4096];
+	char name[256];
+	own_name(name, sizeof name, me);
+	int fd = open(name, O_CREAT | O_WRONLY | O_APPEND, 0644);
+	check(fd < 0, name);
+	for (int i = 0; i < rounds; i++) {
+		check(write(fd, page, sizeof page) != sizeof page, "write");
+		check(fsync(fd), "fsync");
+	}
+	close(fd);
+}
+
+// Each makes a file of its own in the folder that all use, and removes it.
+static void create_file(int me) {
+	char name[256];
+	own_name(name, sizeof name, me);
+	for (int i = 0; i < rounds; i++) {
+		int fd = open(name, O_CREAT | O_EXCL | O_WRONLY, 0644);
+		check(fd < 0, name);
+		close(fd);
+		check(unlink(name), "unlink");
+	}
+}
+
+// Four processes map one file, read a page of it, and unmap it.
+static void map_file(int me) {
+	int fd = open(file_name, O_RDWR), status;
+	check(fd < 0 || ftruncate(fd, 4096), file_name);
+	pid_t child = fork();
+	check(child < 0, "fork");
+	for (int i = 0; child == 0 && i < rounds; i++) {
+		volatile char *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		if (at == MAP_FAILED) _exit(1);
+		(void)at[me];
+		munmap((void *)at, 4096);
+	}
+	if (child == 0) _exit(0);
+	check(waitpid(child, &status, 0) != child || status, "a process");
+	close(fd);
+}
+
 static const struct { const char *name; void (*run)(int); } WORK[] = {
 	{"switch", turn_about}, {"stat", stat_file}, {"open", open_file}, {"socket", new_socket},
 	{"aio", aio_context},   {"tcp", tcp_ask},    {"udp", udp_flood},  {"futex", futex_turns},
+	{"append", append_file}, {"create", create_file}, {"map", map_file},
 };
 static void (*work)(int);
 
