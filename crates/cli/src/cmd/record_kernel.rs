@@ -459,8 +459,8 @@ fn check_disk(file_system: FileSystem, names: &KernelNames) -> anyhow::Result<()
     for (function, what, setting) in file_system.needs() {
         anyhow::ensure!(
             names.functions_named(function).next().is_some(),
-            "--disk: this kernel has no {what} built in, and a guest has no modules: take one of Debian's cloud kernels \
-             (scripts/fetch-kernel.sh FOLDER), or configure yours with {setting}"
+            "--disk: this kernel has no {what} built in, and a guest has no modules: take one of Debian's cloud \
+             kernels (scripts/fetch-kernel.sh FOLDER), or configure yours with {setting}"
         );
     }
     Ok(())

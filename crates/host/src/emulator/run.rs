@@ -455,7 +455,8 @@ mod tests {
         );
         let said = verdict(
             std::os::unix::process::ExitStatusExt::from_raw(66 << 8),
-            "tussle-init: up\nnvme nvme0: Device not ready\ntussle-init: failed: disk: mounting /dev/nvme0n1: No such file",
+            "tussle-init: up\nnvme nvme0: Device not ready\n\
+             tussle-init: failed: disk: mounting /dev/nvme0n1: No such file",
         );
         assert_eq!(
             said.unwrap_err().to_string(),

@@ -1,5 +1,5 @@
 //! Bare pages: memory that no slab, variable or allocation explains, told by the code that touches it. A page table's
-//! entries are what the walking code calls them; what code clears and copies for others is a page's contents,
+//! entries are what the walking code calls them; what code clears, copies and sums for others is a page's contents,
 //! memory of programs and bytes of files and packets, which has no fields.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -31,8 +31,8 @@ const ENTRY_CODE: &[&str] = &[
     "native_pmdp_",
 ];
 
-/// Beginnings of the names of functions that clear and copy bytes for whoever calls them, over five years of kernels
-/// (arch/x86/lib).
+/// Beginnings of the names of functions that clear, copy and sum bytes for whoever calls them, over five years of
+/// kernels (arch/x86/lib; lib/crc32.c: file systems and journals sum their blocks).
 const BYTES_CODE: &[&str] = &[
     "clear_page",
     "copy_page",
@@ -51,6 +51,9 @@ const BYTES_CODE: &[&str] = &[
     "memset",
     "__memset",
     "__pi_memset",
+    "crc32",
+    "__crc32",
+    "crc_pcl",
 ];
 
 /// What a page is called of which all that was touched is explained.
@@ -136,7 +139,7 @@ mod tests {
         Touch { object, offset, size: 8, code, actor: None, kind, samples: 1, field: None, role: None }
     }
 
-    /// Code 0 clears, 1 walks a table, 2 and 3 are anybody's.
+    /// Code 0 clears, 1 walks a table, 2 and 3 are anybody's, 4 sums.
     fn named(touches: Vec<Touch>) -> Evidence {
         let mut s = Sample::new(1000);
         for base in [0x1000, 0x2000] {
@@ -145,7 +148,7 @@ mod tests {
         let long = s.long();
         let pte = s.typedef("pte_t", long);
         let mut e = s.evidence();
-        for function in ["clear_page_erms", "zap_pte_range", "_raw_spin_lock", "mystery"] {
+        for function in ["clear_page_erms", "zap_pte_range", "_raw_spin_lock", "mystery", "crc32_body"] {
             let frames = vec![Frame { function: function.into(), file: String::new(), line: 0, column: 0 }];
             let row = tussle_evidence::Code { frames, ..crate::convert::code_row(0) };
             e.code.push(row);
@@ -164,7 +167,7 @@ mod tests {
 
     #[test]
     fn pages_are_what_all_of_their_code_says() {
-        let e = named(vec![touch(0, 0, 0), touch(0, 64, 1), touch(0, 64, 2), touch(1, 0, 0), touch(1, 8, 3)]);
+        let e = named(vec![touch(0, 0, 0), touch(0, 64, 1), touch(0, 64, 2), touch(1, 0, 4), touch(1, 8, 3)]);
         let roles: Vec<Option<Role>> = e.touches.iter().map(|t| t.role).collect();
         let (contents, entry) = (Some(Role::PageContents), Some(Role::PageTableEntry));
         assert_eq!(roles, [contents, entry, entry, contents, None]);
