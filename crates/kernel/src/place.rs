@@ -21,6 +21,8 @@ const BOOT_BLOCK_MAX: u64 = 64 << 20;
 /// Largest bucket of a table from the boot allocator (`struct inet_bind_hashbucket`: a lock and a list's head).
 const BUCKET_MAX: u64 = 16;
 
+/// What holds a file's bytes, or a file system's own blocks.
+pub(crate) const FILE_PAGE: &str = "page of the page cache";
 /// What is said of pages that nothing tells the use of.
 pub(crate) const OWNERLESS: &str = "page without an owner at the end";
 /// And of those that the boot allocator gave to somebody.
@@ -526,7 +528,7 @@ impl<'a> Atlas<'a> {
         let mapping = self.memory.u64(page + 24).unwrap_or(0);
         match mapping & 3 {
             1 => "anonymous user page",
-            0 if mapping > 0xffff_8000_0000_0000 => "page of the page cache",
+            0 if mapping > 0xffff_8000_0000_0000 => FILE_PAGE,
             _ if flags & self.reserved != 0 => RESERVED,
             _ => OWNERLESS,
         }

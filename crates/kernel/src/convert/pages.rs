@@ -9,7 +9,7 @@ use tussle_model::Type;
 
 use crate::convert::inner::Bases;
 use crate::image::KernelTypes;
-use crate::place::is_nobodys;
+use crate::place::{FILE_PAGE, is_nobodys};
 use crate::slab::PAGE;
 use crate::typed::Holder;
 
@@ -56,6 +56,20 @@ const BYTES_CODE: &[&str] = &[
     "crc_pcl",
 ];
 
+/// Beginnings of the names of functions that read and change single bits of a bitmap. In a file's page that is one of
+/// its file system: which of its blocks are in use (arch/x86/include/asm/bitops.h, lib/find_bit.c).
+const BITMAP_CODE: &[&str] = &[
+    "arch___set_bit",
+    "arch___clear_bit",
+    "arch___test_and_",
+    "arch_test_bit",
+    "variable_test_bit",
+    "_find_next_",
+    "_find_first_",
+    "mb_set_bits",
+    "mb_clear_bits",
+];
+
 /// What a page is called of which all that was touched is explained.
 const PAGE_NAME: &str = "page";
 
@@ -75,8 +89,20 @@ pub(super) fn name(types: &KernelTypes, bases: &Bases, evidence: &mut Evidence) 
             (t.role, t.field) = (role, None);
         }
     }
+    bitmaps(&bare, evidence);
     spread(&bare, evidence);
     rename(&bare, evidence);
+}
+
+/// Bits of a file system's bitmap, which has no fields.
+fn bitmaps(bare: &[bool], evidence: &mut Evidence) {
+    let code: Vec<bool> = evidence.code.iter().map(|c| begins(&c.frames, BITMAP_CODE)).collect();
+    for t in evidence.touches.iter_mut().filter(|t| t.role.is_none() && t.field.is_none()) {
+        let file = evidence.objects.get(t.object as usize).and_then(|o| o.name.as_deref()) == Some(FILE_PAGE);
+        if file && bare.get(t.object as usize) == Some(&true) && code.get(t.code as usize) == Some(&true) {
+            t.role = Some(Role::PageContents);
+        }
+    }
 }
 
 fn is_bare(o: &Object) -> bool {
@@ -139,16 +165,19 @@ mod tests {
         Touch { object, offset, size: 8, code, actor: None, kind, samples: 1, field: None, role: None }
     }
 
-    /// Code 0 clears, 1 walks a table, 2 and 3 are anybody's, 4 sums.
+    /// Code 0 clears, 1 walks a table, 2 and 3 are anybody's, 4 sums, 5 tests a bit. The third page is a
+    /// file's.
     fn named(touches: Vec<Touch>) -> Evidence {
         let mut s = Sample::new(1000);
-        for base in [0x1000, 0x2000] {
+        for base in [0x1000, 0x2000, 0x3000] {
             s.heap(base, PAGE, None, 1, PAGE, None);
         }
         let long = s.long();
         let pte = s.typedef("pte_t", long);
         let mut e = s.evidence();
-        for function in ["clear_page_erms", "zap_pte_range", "_raw_spin_lock", "mystery", "crc32_body"] {
+        for function in
+            ["clear_page_erms", "zap_pte_range", "_raw_spin_lock", "mystery", "crc32_body", "arch_test_bit"]
+        {
             let frames = vec![Frame { function: function.into(), file: String::new(), line: 0, column: 0 }];
             let row = tussle_evidence::Code { frames, ..crate::convert::code_row(0) };
             e.code.push(row);
@@ -156,6 +185,7 @@ mod tests {
         for o in &mut e.objects {
             (o.kind, o.name) = (ObjectKind::Unknown, Some(OWNERLESS.into()));
         }
+        e.objects[2].name = Some(FILE_PAGE.into());
         e.touches = touches;
         let mut table = e.types.clone();
         let pointer = table.push(Type::Pointer { to: pte, size: 8 });
@@ -172,6 +202,13 @@ mod tests {
         let (contents, entry) = (Some(Role::PageContents), Some(Role::PageTableEntry));
         assert_eq!(roles, [contents, entry, entry, contents, None]);
         let names: Vec<Option<&str>> = e.objects.iter().map(|o| o.name.as_deref()).collect();
-        assert_eq!(names, [Some(PAGE_NAME), Some(OWNERLESS)]);
+        assert_eq!(names, [Some(PAGE_NAME), Some(OWNERLESS), Some(FILE_PAGE)]);
+    }
+
+    #[test]
+    fn bits_are_contents_in_a_files_page_alone() {
+        let e = named(vec![touch(1, 0, 5), touch(2, 0, 5), touch(2, 8, 3)]);
+        let roles: Vec<Option<Role>> = e.touches.iter().map(|t| t.role).collect();
+        assert_eq!(roles, [None, Some(Role::PageContents), None]);
     }
 }
