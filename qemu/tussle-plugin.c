@@ -7,7 +7,7 @@
  * it is the same in every run. vCPUs change every `quantum` instructions, with recording and without.
  *
  * Arguments: out=FILE, quantum=N, window=N, record=on|off, chains=N, bytes=N (of the stream, at most), hooks=FILE, hold=on,
- * order=N (entries of the ordered log, at most), sections=N (sampled per octave of a lock's sections; 0 for none),
+ * disk=on, order=N (entries of the ordered log, at most), sections=N (sampled per octave of a lock's sections; 0 for none),
  * feedback=N (instructions of a vCPU's turns that a transfer costs it; 0 for none, then watching changes nothing).
  */
 #define _GNU_SOURCE
@@ -51,6 +51,7 @@ enum {
     HOOK_TAIL = 'r', /* the acquiring functions jump here */
     HOOK_RELEASE = 'u',
     HOOK_DEVICE = 'i', /* tells a device what to do by writing to its registers */
+    HOOK_TICK = 'w', /* a timer's interrupt */
 };
 enum { READ, WRITE, RMW };
 enum { STATE_PAUSED = 4 }; /* RunState in QEMU's qapi/run-state.json */
@@ -71,7 +72,7 @@ static uint64_t out_bytes, out_max = 4ull << 30, lost;
 static uint32_t quantum = 1000, window_accesses = 65536, chains_max = 200, octave_sections = 16, feedback;
 static uint64_t debt[VCPUS_MAX]; /* of turns, instructions */
 static uint64_t order_left = 16 << 20, order_lost, sections, sections_lost;
-static bool record = true, hold, running;
+static bool record = true, hold, disk, running;
 static uint64_t left, instructions, switches, accesses, window, left_user, left_stack, left_entry, transfers;
 static bool by_region; /* only what happens while a program has a region open (tussle.h) is looked at */
 static uint64_t regions_open, regions_begun, outside;
@@ -1026,19 +1027,32 @@ static bool all_asleep(void)
            !memcmp(slept[0], slept[1], n * sizeof slept[0][0]);
 }
 
+static void await_others(void)
+{
+    for (int tries = 0; !all_asleep() && tries < QUIET_TRIES; tries++)
+        usleep(50);
+}
+
 /*
- * A device works in other threads of the emulator, for as long as this machine takes. The guest stands still until it is
- * done: so a disk takes no time, and its interrupt comes at the same instruction in every run.
+ * A disk works in other threads of the emulator, for as long as this machine takes. The guest stands still until it is
+ * done: so it takes no time, and its interrupt comes at the same instruction in every run.
  */
 static void on_device(unsigned index, qemu_plugin_meminfo_t info, uint64_t vaddr, void *udata)
 {
     struct qemu_plugin_hwaddr *at = qemu_plugin_get_hwaddr(info, vaddr);
     (void)index;
     (void)udata;
-    if (!at || !qemu_plugin_hwaddr_is_io(at))
-        return;
-    for (int tries = 0; !all_asleep() && tries < QUIET_TRIES; tries++)
-        usleep(50);
+    if (at && qemu_plugin_hwaddr_is_io(at))
+        await_others();
+}
+
+/* A timer that ran out has woken the main thread, too: were it late, it would run the next one instead of this thread,
+   and vCPUs would change at another place. */
+static void on_tick(unsigned index, void *udata)
+{
+    (void)index;
+    (void)udata;
+    await_others();
 }
 
 static const struct hook *hook_at(uint64_t pc)
@@ -1081,8 +1095,11 @@ static bool is_return(uint64_t pc, const uint8_t *code)
 static void hook_insn(struct qemu_plugin_insn *insn, uint64_t pc, const uint8_t *code)
 {
     const struct hook *h = hook_at(pc);
-    if (h && h->kind == HOOK_DEVICE) {
-        qemu_plugin_register_vcpu_mem_cb(insn, on_device, CB_NO_REGS, MEM_W, NULL);
+    if (h && (h->kind == HOOK_DEVICE || h->kind == HOOK_TICK)) {
+        if (disk && h->kind == HOOK_DEVICE)
+            qemu_plugin_register_vcpu_mem_cb(insn, on_device, CB_NO_REGS, MEM_W, NULL);
+        else if (disk && pc == h->start)
+            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_tick, CB_NO_REGS, NULL);
         return;
     }
     if (!h || (!(running && record) && !is_early(h->kind)))
@@ -1259,7 +1276,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
         size_t size = qemu_plugin_insn_size(insn);
         uint8_t code[16] = { 0 };
-        if (firmware)
+        if (firmware && disk)
             qemu_plugin_register_vcpu_mem_cb(insn, on_device, CB_NO_REGS, MEM_W, NULL);
         if (!kernel && size != 7 && size != 8)
             continue;
@@ -1336,6 +1353,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
                 fprintf(stderr, "tussle: this emulator does not export vm_stop, so no snapshot can be taken (--no-snapshot)\n");
                 return 1;
             }
+        } else if (!strcmp(argv[i], "disk")) {
+            disk = !strcmp(value, "on");
         } else if (!strcmp(argv[i], "hooks")) {
             if (!read_hooks(value))
                 return 1;

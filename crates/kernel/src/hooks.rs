@@ -129,6 +129,9 @@ const RETURN_THUNK: &str = "__x86_return_thunk";
 /// Functions that tell a disk what to do begin so; each writes its registers with its own instructions.
 const DRIVER: &str = "nvme_";
 
+/// Interrupts of the timers.
+const TICKS: &[&str] = &["sysvec_apic_timer_interrupt", "timer_interrupt"];
+
 /// Entered on the stack of the task that is switched to.
 const SWITCH: &str = "__switch_to";
 
@@ -202,6 +205,7 @@ fn functions(image: &KernelNames) -> Hooks {
     }
     RELEASES.iter().for_each(|name| _ = add(name, 'u', u32::MAX));
     TAILS.iter().for_each(|name| _ = add(name, 'r', u32::MAX));
+    TICKS.iter().for_each(|name| _ = add(name, 'w', u32::MAX));
     add(SWITCH, 's', u32::MAX);
     lines.sort_unstable();
     lines.dedup_by_key(|l| l.0);

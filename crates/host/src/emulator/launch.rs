@@ -164,7 +164,7 @@ impl<'a> Launch<'a> {
     fn plugin(&self, files: &Files, start: Start) -> String {
         let boot = self.boot;
         format!(
-            "{},out={},record={},quantum={},feedback={},window={},bytes={},hooks={}{}{}",
+            "{},out={},record={},quantum={},feedback={},window={},bytes={},hooks={}{}{}{}",
             self.equipment.plugin.display(),
             by_number(&files.stream),
             if boot.record { "on" } else { "off" },
@@ -174,7 +174,8 @@ impl<'a> Launch<'a> {
             boot.stream_bytes_max,
             by_number(&files.hooks),
             if boot.regions { ",regions=on" } else { "" },
-            if start == Start::Hold { ",hold=on" } else { "" }
+            if start == Start::Hold { ",hold=on" } else { "" },
+            if files.disk.is_some() { ",disk=on" } else { "" }
         )
     }
 
