@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::EmulatorError;
-use super::launch::by_number;
+use super::launch::{by_number, filled};
 
 /// Program of e2fsprogs; where it lies on systems whose users do not have it in PATH.
 const MKE2FS: &str = "mke2fs";
@@ -47,8 +47,45 @@ impl FileSystem {
     }
 }
 
-/// An image with this file system, always the same bytes, inherited by the emulator.
-pub(super) fn image(_: FileSystem) -> Result<File, EmulatorError> {
+/// Open files of a disk.
+pub(super) struct Disk {
+    /// Named in the descriptor.
+    _image: File,
+    descriptor: File,
+}
+
+impl Disk {
+    /// A disk with this file system, inherited by the emulator.
+    pub(super) fn new(file_system: FileSystem) -> Result<Disk, EmulatorError> {
+        let image = image(file_system)?;
+        let sectors = BYTES / 512;
+        let text = format!(
+            "# Disk DescriptorFile\nversion=1\nCID=00000001\nparentCID=ffffffff\ncreateType=\"monolithicFlat\"\n\
+             RW {sectors} FLAT \"{}\" 0\nddb.adapterType = \"ide\"\nddb.geometry.cylinders = \"4161\"\n\
+             ddb.geometry.heads = \"16\"\nddb.geometry.sectors = \"63\"\n",
+            by_number(&image)
+        );
+        Ok(Disk { descriptor: filled("disk", text.as_bytes())?, _image: image })
+    }
+
+    /// The emulator's words for it. Of an image in this format it reads and writes one piece after the other: so what
+    /// the guest asked for at once is done in the order in which it asked. Every command is told by a register
+    /// (`dbcs=off`), which the plugin sees.
+    pub(super) fn arguments(&self) -> [String; 4] {
+        [
+            "-blockdev".into(),
+            format!(
+                "driver=vmdk,node-name=disk,cache.no-flush=on,file.driver=file,file.filename={}",
+                by_number(&self.descriptor)
+            ),
+            "-device".into(),
+            "nvme,drive=disk,serial=tussle,dbcs=off".into(),
+        ]
+    }
+}
+
+/// An image with this file system, always the same bytes.
+fn image(_: FileSystem) -> Result<File, EmulatorError> {
     let folder = std::env::temp_dir();
     let io = || EmulatorError::io(folder.display().to_string());
     let file = tempfile::tempfile_in(&folder).map_err(io())?;
@@ -75,20 +112,6 @@ pub(super) fn image(_: FileSystem) -> Result<File, EmulatorError> {
 fn program() -> Option<PathBuf> {
     let elsewhere = || ELSEWHERE.iter().map(PathBuf::from).find(|p| p.is_file());
     crate::cc::search(Path::new(MKE2FS).as_os_str()).or_else(elsewhere)
-}
-
-/// The emulator's words for it: no word to this machine's disk is waited for, and every command is told by a register
-/// (`dbcs=off`), which the plugin sees.
-pub(super) fn arguments(image: &File) -> [String; 4] {
-    [
-        "-blockdev".into(),
-        format!(
-            "driver=file,node-name=disk,filename={},locking=off,aio=threads,cache.no-flush=on",
-            by_number(image)
-        ),
-        "-device".into(),
-        "nvme,drive=disk,serial=tussle,dbcs=off".into(),
-    ]
 }
 
 #[cfg(test)]

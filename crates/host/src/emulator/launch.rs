@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::disk;
+use super::disk::Disk;
 use super::newc::{Entry, archive};
 use super::root::through;
 use super::{Boot, Emulator, EmulatorError, Equipment};
@@ -35,7 +35,7 @@ pub(super) struct Files {
     pub stream: File,
     /// State of the devices.
     pub state: File,
-    disk: Option<File>,
+    disk: Option<Disk>,
     initrd: File,
     hooks: File,
     words: File,
@@ -113,7 +113,7 @@ impl<'a> Launch<'a> {
             memory,
             stream: stream_file(self.boot.stream_bytes_max)?,
             state: anonymous("device state")?,
-            disk: self.boot.disk.map(disk::image).transpose()?,
+            disk: self.boot.disk.map(Disk::new).transpose()?,
             initrd: filled("initramfs", &self.initramfs)?,
             hooks: filled("hooks", self.boot.hooks.as_bytes())?,
             words: filled("words for init", &self.words()?)?,
@@ -189,7 +189,7 @@ impl<'a> Launch<'a> {
             .args(["-initrd", &by_number(&files.initrd), "-append", &self.kernel_arguments()])
             .args(["-fw_cfg", &format!("name=opt/tussle,file={}", by_number(&files.words))])
             .args(["-plugin", &self.plugin(files, start)])
-            .args(files.disk.iter().flat_map(disk::arguments))
+            .args(files.disk.iter().flat_map(Disk::arguments))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -229,7 +229,7 @@ fn anonymous(what: &'static str) -> Result<File, EmulatorError> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-fn filled(what: &'static str, bytes: &[u8]) -> Result<File, EmulatorError> {
+pub(super) fn filled(what: &'static str, bytes: &[u8]) -> Result<File, EmulatorError> {
     let mut file = anonymous(what)?;
     file.write_all(bytes).map_err(EmulatorError::io(what))?;
     Ok(file)
