@@ -9,7 +9,6 @@ use tussle_contention::analysis::{self, Contention, HiddenBy, Latent, LineConten
 use tussle_contention::fields::Namer;
 use tussle_contention::group::{Group, groups};
 use tussle_contention::library::is_the_library_s;
-use tussle_contention::locks::Locks;
 use tussle_contention::objective::LineCost;
 use tussle_evidence::{Access, ELSEWHERE, Evidence, OTHER_PROGRAMS, Object, ObjectKind, Source, UNREAD};
 use tussle_model::leaf::DEPTH_MAX;
@@ -87,16 +86,6 @@ impl Class {
         if by_turns && self == Class::LayoutHelps { Class::Undecided } else { self }
     }
 
-    /// The class of what one lock orders, which costs so much together with that lock: a crumb of what its holders pay
-    /// anyway goes with them.
-    pub(crate) fn beside(self, both: Option<LineCost>) -> Class {
-        match both.map(|both| Class::of(&both)) {
-            Some(Class::Undecided) if self == Class::LayoutHelps => Class::Undecided,
-            Some(class) if self.may_gain() && !class.may_gain() => Class::MovesWhole,
-            _ => self,
-        }
-    }
-
     /// As reports print it.
     pub fn words(self) -> &'static str {
         match self {
@@ -172,10 +161,6 @@ impl Judged<'_> {
     pub fn remedy(&self, e: &Evidence) -> &'static str {
         match self.class {
             Class::LayoutHelps if !self.is_for_advise(e) => self.by_hand(e),
-            Class::MovesWhole if self.group.cost.removable_share() >= UNDECIDED_SHARE_MIN => {
-                "one lock orders all of it, and moves far more often than a layout would save: take it less often, in \
-                 batches or in shards"
-            }
             class => class.remedy(),
         }
     }
@@ -305,13 +290,12 @@ fn variant_with<'t>(table: &'t TypeTable, body: &'t Aggregate, bytes: [u64; 2]) 
 /// All groups of an evidence, the costliest first; those of [`Class::Small`] are among them.
 pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judged<'a>> {
     let sampled = e.run.unit.by_share();
-    let locks = Locks::of(seen);
     let judged = |group: Group<'a>| {
         let class = match sampled {
             true => Class::of_samples(&group.cost, group.accesses),
             false => Class::of(&group.cost),
         };
-        let class = class.of_turns(group.by_turns()).beside(locks.with(&group.cost, &group.lines));
+        let class = class.of_turns(group.by_turns());
         let class = match class {
             c if c.may_gain() && is_the_library_s(e, &group) => Class::Library,
             c if c.may_gain() && group.is_one_lock() => Class::SameBytes,
@@ -327,9 +311,8 @@ pub fn judge<'a>(e: &Evidence, namer: &Namer, seen: &'a Contention) -> Vec<Judge
 }
 
 /// Whether a layout helps one line, taken by itself.
-fn helps_line(line: &LineContention, locks: &Locks) -> bool {
-    let class = Class::of(&line.cost).of_turns(line.by_turns());
-    class.beside(locks.with(&line.cost, &[line])) == Class::LayoutHelps
+fn helps_line(line: &LineContention) -> bool {
+    Class::of(&line.cost).of_turns(line.by_turns()) == Class::LayoutHelps
 }
 
 /// Cases that the addresses of this run or the lines of this machine hid. What objects like it showed at that very
@@ -339,13 +322,12 @@ pub fn latent(e: &Evidence, seen: &Contention, judged: &[Judged]) -> Vec<Latent>
         // What did not fight did not wait, and has hardly a sample.
         return Vec::new();
     }
-    let locks = Locks::of(seen);
     let told: HashSet<(u32, u64)> = judged
         .iter()
         .filter(|j| matches!(j.class, Class::LayoutHelps | Class::Library))
         .flat_map(|j| j.group.lines.iter().map(|l| (l.process, l.address)))
         .collect();
-    let is_case = |l: &LineContention| told.contains(&(l.process, l.address)) || helps_line(l, &locks);
+    let is_case = |l: &LineContention| told.contains(&(l.process, l.address)) || helps_line(l);
     let alike = Alike::new(e, seen.question.line);
     let mut out = analysis::latent(e, seen, &is_case);
     out.retain(|l| !alike.showed(e, &l.hidden_by) && adds(l, seen));

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use tussle_contention::analysis::{Contention, LineContention};
 use tussle_contention::group::by_turns;
 use tussle_contention::lines::map_fights;
-use tussle_contention::locks::Locks;
 use tussle_contention::objective::{LineCost, line_cost};
 use tussle_evidence::{Access, Evidence};
 use tussle_model::LineSize;
@@ -40,7 +39,6 @@ pub struct Verdict {
 pub struct ByLine {
     /// By size of the line, process and address.
     costs: HashMap<(u32, u32, u64), LineCost>,
-    locks: Locks,
 }
 
 /// The widest line: a block of such bytes holds whole lines of all sizes.
@@ -128,7 +126,7 @@ impl ByLine {
                 costs.entry((line.bytes() as u32, process, address)).or_default().add(&cost);
             }
         }
-        ByLine { costs, locks: Locks::of(seen) }
+        ByLine { costs }
     }
 
     /// What a fight is on lines of each size: on all that hold bytes of its own lines.
@@ -149,7 +147,7 @@ impl ByLine {
         for (process, address) in lines {
             cost.add(&self.costs.get(&(line_bytes, process, address)).copied().unwrap_or_default());
         }
-        let class = Class::of(&cost).of_turns(by_turns(fight)).beside(self.locks.with(&cost, fight));
+        let class = Class::of(&cost).of_turns(by_turns(fight));
         Verdict { line_bytes, transfers: cost.total(), class }
     }
 }

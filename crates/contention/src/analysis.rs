@@ -83,40 +83,14 @@ pub struct LineContention {
     pub accesses: f64,
     /// Threads took turns at it: these are hand-offs.
     pub in_turn: bool,
-    /// One lock that does not lie on it orders its accesses.
-    pub ordered: Option<Ordered>,
+    /// The number of the one lock that orders its accesses, and does not lie on it.
+    pub ordered: Option<u64>,
     /// The split of the question.
     pub split: Split,
 }
 
 /// Share of a line's accesses in turns from which on it counts as [`LineContention::in_turn`].
-pub(crate) const IN_TURN_MIN: f64 = 0.95;
-
-/// Visits of a line under one lock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ordered {
-    /// Its number.
-    pub lock: u64,
-    /// Sections of it that accessed the line.
-    pub visits: f64,
-    /// Those of the whole recording.
-    pub sections: f64,
-}
-
-impl Ordered {
-    /// `None` for turns, and where the lock lies on the line or it is not known how often it was taken.
-    fn of(l: &LinePieces, lock: u64, known: &Known) -> Option<Ordered> {
-        let elsewhere = !l.holds(under::place_of(lock)?);
-        let sections = *known.sections.get(&lock).filter(|_| elsewhere)?;
-        let mut per: BTreeMap<u32, BTreeMap<u32, f64>> = BTreeMap::new();
-        for p in l.pieces.iter().filter(|p| p.under.lock == lock) {
-            *per.entry(p.actor).or_default().entry(p.part).or_default() += p.under.sections;
-        }
-        // A section that accesses several parts is one visit all the same.
-        let most = |parts: &BTreeMap<u32, f64>| parts.values().copied().fold(0.0, f64::max);
-        Some(Ordered { lock, visits: per.values().map(most).sum(), sections })
-    }
-}
+const IN_TURN_MIN: f64 = 0.95;
 
 /// A byte range on a line, and who used it.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,9 +129,15 @@ impl Counts {
 }
 
 impl LineContention {
-    /// Threads take turns at it, as was seen there or as the time of their accesses shows ([`LineE::by_turns`]).
+    /// Threads take turns at it: as was seen there, as a lock demands, or as the time of their accesses shows
+    /// ([`LineE::by_turns`]).
     pub fn by_turns(&self) -> bool {
-        self.in_turn || self.e.by_turns()
+        self.are_ordered() || self.e.by_turns()
+    }
+
+    /// As was seen there, or as a lock demands.
+    pub(crate) fn are_ordered(&self) -> bool {
+        self.in_turn || self.ordered.is_some()
     }
 
     /// E at the split of the question.
@@ -196,14 +176,14 @@ fn contention_of(
     stores_min: f64,
     wanted: &(dyn Fn(u32, u64) -> bool + Sync),
 ) -> Contention {
-    let known = Known::new(e);
+    let roles = Roles::new(e);
     let window_vt = question.window_vt.unwrap_or(e.run.window_vt).max(1);
     let base = |id: u32, o: &Object| match question.bases {
         Bases::Observed => Some(o.base),
         Bases::Phase(phase) => Some(apart(id, question.line, phase)),
     };
     let walked = lines::map_fights(e, e.accesses.iter(), (question.line, stores_min), &base, &|l| {
-        wanted(l.process, l.address).then(|| evaluate(&l, question, window_vt, &known))?
+        wanted(l.process, l.address).then(|| evaluate(&l, question, window_vt, &roles))?
     });
     let mut found = walked.found;
     let rank = |l: &LineContention| (-l.ranked_e(), l.process, l.address);
@@ -223,14 +203,14 @@ pub(crate) fn evaluate(
     l: &LinePieces,
     question: &Question,
     window_vt: u64,
-    known: &Known,
+    roles: &Roles,
 ) -> Option<LineContention> {
     // Most lines of a heap go from one thread to the next.
     if window::never_meet(&l.pieces, window_vt) {
         return None;
     }
     let line = Spans::new(&l.pieces, window_vt);
-    let e = window::line_e_of(&line, &l.pieces, window_vt, &|actor| known.roles.of(actor));
+    let e = window::line_e_of(&line, &l.pieces, window_vt, &|actor| roles.of(actor));
     if e.e <= 0.0 && e.e_even <= 0.0 {
         return None;
     }
@@ -243,6 +223,8 @@ pub(crate) fn evaluate(
         sums.1 += if p.under.turn { p.accesses() } else { 0.0 };
     }
     let most = |n: f64| n >= IN_TURN_MIN * accesses;
+    let bytes = question.line.bytes();
+    let elsewhere = |lock| under::place_of(lock).is_some_and(|byte| !l.holds(byte, bytes));
     Some(LineContention {
         process: l.process,
         address: l.address,
@@ -252,7 +234,7 @@ pub(crate) fn evaluate(
         cost: objective::line_cost_of(&line, &l.pieces, window_vt),
         accesses,
         in_turn: under.values().any(|n| most(n.1)),
-        ordered: under.iter().find(|n| most(n.1.0)).and_then(|n| Ordered::of(l, *n.0, known)),
+        ordered: under.iter().find(|n| most(n.1.0)).map(|n| *n.0).filter(|lock| elsewhere(*lock)),
         split: question.split,
     })
 }
@@ -275,21 +257,8 @@ fn parts(l: &LinePieces) -> (Vec<Part>, f64) {
     (l.ranges.iter().zip(per).map(part).collect(), accesses)
 }
 
-/// What a recording says of all its lines.
-pub(crate) struct Known {
-    roles: Roles,
-    /// How often each lock was taken.
-    sections: HashMap<u64, f64>,
-}
-
-impl Known {
-    fn new(e: &Evidence) -> Known {
-        Known { roles: Roles::new(e), sections: under::sections(e) }
-    }
-}
-
 /// Which actors do the same kind of work: the same start routine, or else the same creator.
-struct Roles(Vec<u32>);
+pub(crate) struct Roles(Vec<u32>);
 
 impl Roles {
     fn new(e: &Evidence) -> Roles {
@@ -380,12 +349,12 @@ pub type IsCase<'a> = &'a dyn Fn(&LineContention) -> bool;
 /// alignment allows, or with 128-byte lines. `seen` is the contention at the observed bases.
 pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Latent> {
     let mut out = Vec::new();
-    let known = Known::new(e);
+    let roles = Roles::new(e);
     let mut open: Vec<bool> = vec![true; e.objects.len()];
     for l in seen.lines.iter().filter(|l| is_case(l)) {
         l.objects().into_iter().for_each(|o| open[o as usize] = false);
     }
-    let moved = crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&known, is_case));
+    let moved = crate::link::latent(e, seen, &|o| open.get(o as usize) == Some(&true), (&roles, is_case));
     // What lies on the first stack is told by that.
     for l in moved.iter().filter(|l| matches!(l.hidden_by, HiddenBy::Stack { .. })) {
         l.line.objects().into_iter().for_each(|o| open[o as usize] = false);
@@ -395,7 +364,7 @@ pub fn latent(e: &Evidence, seen: &Contention, is_case: IsCase<'_>) -> Vec<Laten
     let mut runs: Vec<&[Access]> = runs.collect();
     runs.sort_by_key(|run| run[0].object);
     for runs in runs.chunk_by(|a, b| a[0].object == b[0].object) {
-        out.extend(latent_phase(e, seen, runs, (&known, is_case)));
+        out.extend(latent_phase(e, seen, runs, (&roles, is_case)));
     }
     out.extend(moved);
     out.extend(latent_pairs(e, seen, is_case));
@@ -409,7 +378,7 @@ fn latent_phase(
     e: &Evidence,
     seen: &Contention,
     runs: &[&[Access]],
-    (known, is_case): (&Known, IsCase<'_>),
+    (roles, is_case): (&Roles, IsCase<'_>),
 ) -> Option<Latent> {
     let rows = || runs.iter().copied().flatten();
     let (object, actor) = rows().next().map(|a| (a.object, a.actor))?;
@@ -454,7 +423,7 @@ fn latent_phase(
     let line = hottest
         .found
         .iter()
-        .filter_map(|l| evaluate(l, &question, seen.window_vt, known))
+        .filter_map(|l| evaluate(l, &question, seen.window_vt, roles))
         .find(|l| is_case(l))?;
     Some(Latent { line, hidden_by: HiddenBy::Phase { object, observed, worst, phases } })
 }

@@ -1,6 +1,6 @@
 //! Lines that tell the same story, as one: the lines of an array of small elements, equal objects of one site.
 
-use crate::analysis::{Counts, IN_TURN_MIN, LineContention};
+use crate::analysis::{Counts, LineContention};
 use crate::fields::{FieldName, Namer};
 use crate::lines::Range;
 use crate::objective::LineCost;
@@ -33,28 +33,17 @@ pub struct Group<'a> {
     pub actor_e: BTreeMap<u32, f64>,
 }
 
-/// On each of these lines threads take turns ([`LineContention::by_turns`]), or they walk over all of them while they
-/// hold one lock: nodes of a tree. Hand-offs of many lines together are no habit: a node that goes from thread to
-/// thread once is not taken by turns.
+/// Of what lines cost together, this share may be on lines at which no turns were seen: a node beside something else.
+const OTHERS_MAX: f64 = 0.05;
+
+/// On each of these lines threads take turns ([`LineContention::by_turns`]). Hand-offs of many lines together are no
+/// habit: a node that goes from thread to thread once is not taken by turns. Where turns were seen, or a lock demands
+/// them, a few lines say nothing.
 pub fn by_turns(lines: &[&LineContention]) -> bool {
-    lines.iter().all(|l| l.by_turns()) || are_walked(lines)
-}
-
-/// Lines that a section visits on average from which on it walks over them.
-const WALK_MIN: f64 = 4.0;
-
-/// One lock orders nearly all accesses of these lines, but for those at which turns were seen, and each of its sections
-/// visits several of them: what it finds elsewhere is a matter of the walk.
-fn are_walked(lines: &[&LineContention]) -> bool {
-    let Some(first) = lines.iter().find_map(|l| l.ordered) else { return false };
-    let (mut visits, mut theirs, mut all) = (0.0, 0.0, 0.0);
-    for l in lines {
-        let of_lock = l.ordered.filter(|o| o.lock == first.lock);
-        visits += of_lock.map_or(0.0, |o| o.visits);
-        theirs += if l.in_turn || of_lock.is_some() { l.accesses } else { 0.0 };
-        all += l.accesses;
-    }
-    visits >= WALK_MIN * first.sections && theirs >= IN_TURN_MIN * all
+    let cost = |l: &&LineContention| l.cost.total();
+    let (all, others): (f64, f64) =
+        (lines.iter().map(cost).sum(), lines.iter().filter(|l| !l.are_ordered()).map(cost).sum());
+    lines.iter().all(|l| l.by_turns()) || others <= OTHERS_MAX * all
 }
 
 /// Stores to one field that take the line from users of another (or of the same).

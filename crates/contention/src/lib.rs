@@ -10,7 +10,6 @@ pub mod group;
 pub mod library;
 pub mod lines;
 mod link;
-pub mod locks;
 pub mod objective;
 mod pairs;
 pub mod replay;

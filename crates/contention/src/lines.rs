@@ -23,13 +23,6 @@ pub struct Range {
     pub size: u32,
 }
 
-impl Range {
-    /// This byte of an object lies in it.
-    pub(crate) fn holds(&self, (object, offset): (u32, u64)) -> bool {
-        self.object == object && self.offset <= offset && offset - self.offset < u64::from(self.size)
-    }
-}
-
 /// Everything that happened on one line while the same objects lay on it.
 #[derive(Clone, Debug)]
 pub struct LinePieces {
@@ -49,9 +42,13 @@ impl LinePieces {
         self.pieces.iter().map(Piece::stores).sum()
     }
 
-    /// This byte of an object lies on it and is touched.
-    pub(crate) fn holds(&self, byte: (u32, u64)) -> bool {
-        self.ranges.iter().any(|r| r.holds(byte))
+    /// This byte of an object lies on it, where the line has so many bytes.
+    pub(crate) fn holds(&self, (object, offset): (u32, u64), bytes: u64) -> bool {
+        let of_object = |p: &&Piece| self.ranges.get(p.part as usize).is_some_and(|r| r.object == object);
+        let Some(p) = self.pieces.iter().find(of_object) else { return false };
+        // How far into the line the object begins, or before it.
+        let before = self.ranges[p.part as usize].offset.wrapping_sub(u64::from(p.first));
+        offset.wrapping_sub(before) < bytes
     }
 
     /// At least two actors, at least one store: otherwise nothing can be invalidated.

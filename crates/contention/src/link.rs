@@ -2,7 +2,7 @@
 //! build is another one than the program's own, what lies before them has other sizes. The system puts a process's
 //! first stack somewhere, in every run anew.
 
-use crate::analysis::{Contention, HiddenBy, IsCase, Known, LATENT_E_MIN, Latent, LineContention, evaluate};
+use crate::analysis::{Contention, HiddenBy, IsCase, LATENT_E_MIN, Latent, LineContention, Roles, evaluate};
 use crate::lines::{self, LinePieces};
 use crate::window;
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ pub(crate) fn latent(
     e: &Evidence,
     seen: &Contention,
     open: &dyn Fn(u32) -> bool,
-    how: (&Known, IsCase<'_>),
+    how: (&Roles, IsCase<'_>),
 ) -> Vec<Latent> {
     let strict = |o: &Object| is_on_first_stack(e, o) && o.align > Mover::System.step();
     let mut out = moved_by(Mover::Linker, e, seen, open, how);
@@ -61,7 +61,7 @@ fn moved_by(
     e: &Evidence,
     seen: &Contention,
     open: &dyn Fn(u32) -> bool,
-    (known, is_case): (&Known, IsCase<'_>),
+    (roles, is_case): (&Roles, IsCase<'_>),
 ) -> Vec<Latent> {
     let line = seen.question.line;
     let variable =
@@ -89,7 +89,7 @@ fn moved_by(
     let elsewhere = moves.iter().skip(1).flat_map(|(_, lines)| lines);
     let mut found: Vec<LineContention> = elsewhere
         .filter(|(most, l)| *most >= LATENT_E_MIN && apart(l))
-        .filter_map(|(_, l)| evaluate(l, &seen.question, seen.window_vt, known))
+        .filter_map(|(_, l)| evaluate(l, &seen.question, seen.window_vt, roles))
         .filter(|l| is_case(l))
         .collect();
     found.sort_by(|a, b| b.cost.total().total_cmp(&a.cost.total()));

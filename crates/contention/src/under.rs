@@ -6,7 +6,7 @@
 //! which each critical section is one access: to bytes that it stores to one store, else one load.
 
 use crate::window::{Piece, Rate, Sink, Spans};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use tussle_evidence::{Access, Evidence, TURN_BYTE};
 use tussle_model::LineSize;
 
@@ -26,9 +26,6 @@ pub struct Under {
 /// Accesses of a line in one section from which on this is a visit. What holders of a lock do shortly is moved with
 /// the lock's own line, and more of it would be gained.
 const VISIT_MIN: f64 = 32.0;
-
-/// Bytes of a lock that say who has it.
-const LOCK_BYTES: u64 = 8;
 
 /// In the number of a lock: it is a line's own, and the rest is its address.
 const TURNS: u64 = 1 << 63;
@@ -73,25 +70,6 @@ pub(crate) fn lock_of(e: &Evidence, a: &Access) -> Option<u64> {
 pub(crate) fn place_of(lock: u64) -> Option<(u32, u64)> {
     let place = lock.checked_sub(1).filter(|_| lock & TURNS == 0)?;
     Some(((place >> 32) as u32, place & 0xffff_ffff))
-}
-
-/// How often each lock was taken, by what was done to its own bytes under it.
-pub(crate) fn sections(e: &Evidence) -> HashMap<u64, f64> {
-    let mut at: HashMap<(u64, u64), f64> = HashMap::new();
-    for a in &e.accesses {
-        let Some((object, offset, sections, _)) = a.held else { continue };
-        let end = (offset.saturating_add(LOCK_BYTES), a.offset.saturating_add(u64::from(a.size)));
-        let own = object == a.object && a.offset < end.0 && offset < end.1;
-        if let Some(lock) = lock_of(e, a).filter(|_| own) {
-            *at.entry((lock, a.offset)).or_default() += sections as f64;
-        }
-    }
-    let mut out: HashMap<u64, f64> = HashMap::new();
-    for ((lock, _), sections) in at {
-        let most = out.entry(lock).or_default();
-        *most = most.max(sections);
-    }
-    out
 }
 
 /// Where a byte of an object lay.
