@@ -248,7 +248,8 @@ impl<'a> ProcessReader<'a> {
         let mut fine: BTreeSet<u64> = met.into_iter().map(|m| m.1).collect();
         fine.extend(fought.iter().take(FINE_LINES));
         let coarse = (RUNS_MAX / kept.len().max(1)).clamp(RUNS_PER_LINE_MIN, RUNS_PER_LINE_MAX);
-        let held = traced.held(&whole);
+        let mut held = traced.held(&whole);
+        held.know_sites(|addr| places.kind(addr, 0).and_then(Kind::site));
         let shifts = shifts(&lines, &watched, &whole, &mut places);
         let mut folded = 0;
         let all: Vec<u64> = whole.iter().copied().collect();
@@ -262,12 +263,13 @@ impl<'a> ProcessReader<'a> {
                     _ => RUNS_PER_LINE_MIN,
                 };
                 folded += thin(&mut uses, runs);
-                let kind = || first_kind(line, &uses, &mut places);
-                let known = shifts.at(line, kind).filter(|_| !held.cover(line, &uses));
+                let kind = first_kind(line, &uses, &mut places);
+                let site = kind.and_then(Kind::site);
+                let known = shifts.at(line, || kind).filter(|_| !held.cover((line, site), &uses));
                 let index = |u: &Use| self.threads[u.thread].index;
                 let turns = known.map_or_else(Vec::new, |k| Shifts::of(line, k, &uses, index));
                 for (k, u) in uses.iter().enumerate() {
-                    self.one_use(line, u, (&held, turns.get(k).copied().flatten()), &mut places);
+                    self.one_use((line, site), u, (&held, turns.get(k).copied().flatten()), &mut places);
                 }
             }
         }
@@ -379,7 +381,7 @@ impl<'a> ProcessReader<'a> {
 
     fn one_use(
         &mut self,
-        line: u64,
+        (line, site): (u64, Option<u32>),
         u: &Use,
         (held, turn): (&HeldLocks, Option<Share>),
         places: &mut Places,
@@ -392,7 +394,7 @@ impl<'a> ProcessReader<'a> {
             words.join_all(run);
             for &(range, counts, _) in words.joined() {
                 let at = turns.iter().position(|t| t.0 == range).unwrap_or_else(|| {
-                    let of_lock = || held.of_runs(line, range, &words, u);
+                    let of_lock = || held.of_runs((line, site), range, &words, u);
                     let share = turn.or_else(of_lock);
                     turns.push((range, Turns::new(share)));
                     turns.len() - 1

@@ -34,6 +34,16 @@ const TRANSFER: u64 = 32;
 const AROUND: u64 = 2048;
 const AROUND_LINES_MIN: f64 = 4.0;
 
+/// Traced lines of objects that one place allocates, before these say something of the others.
+const SITE_LINES_MIN: usize = 16;
+
+/// What was done under which lock to the objects that one place allocates, and by which threads.
+struct Site {
+    lock: u64,
+    what: Use,
+    threads: HashSet<usize>,
+}
+
 /// What a thread did to bytes of a line under one lock. Estimates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Use {
@@ -64,6 +74,8 @@ pub(crate) struct HeldLocks {
     mutexes: Mutexes,
     /// By thread and line: what it did there under which lock.
     lines: BTreeMap<(usize, u64), BTreeMap<u64, Use>>,
+    /// What one place allocates, if one lock orders it.
+    sites: HashMap<u32, Site>,
 }
 
 /// What was not seen of a lock's sections.
@@ -138,6 +150,48 @@ impl HeldLocks {
         }
     }
 
+    /// Which lock orders what each place allocates: a tree has more nodes than sections are traced. `site` says which
+    /// place allocated what lies at an address.
+    pub fn know_sites(&mut self, mut site: impl FnMut(u64) -> Option<u32>) {
+        // Lines, threads, and what they did under each lock.
+        type Seen = (HashSet<u64>, HashSet<usize>, BTreeMap<u64, Use>);
+        let mut seen: HashMap<u32, Seen> = HashMap::new();
+        for (line, bytes) in &self.places {
+            for (byte, locks) in bytes {
+                let Some(site) = site(line + byte) else { continue };
+                let (lines, threads, sums) = seen.entry(site).or_default();
+                lines.insert(*line);
+                for (lock, of_lock) in locks {
+                    threads.extend(of_lock.keys());
+                    let sum = sums.entry(*lock).or_default();
+                    sum.accesses += of_lock.values().map(|u| u.accesses).sum::<f64>();
+                    sum.sections += of_lock.values().map(|u| u.sections).sum::<f64>();
+                }
+            }
+        }
+        // What others do without the lock stays outside: that they do says nothing of those who take it.
+        for (thread, addr) in self.outside.keys() {
+            let taken = |s: &u32| seen.get(s).is_some_and(|(_, threads, _)| threads.contains(thread));
+            if let Some(site) = site(*addr).filter(taken) {
+                seen.remove(&site);
+            }
+        }
+        let one = |(site, (lines, threads, sums)): (u32, Seen)| {
+            let all: f64 = sums.values().map(|u| u.accesses).sum();
+            let (lock, what) = sums.into_iter().max_by(|a, b| a.1.accesses.total_cmp(&b.1.accesses))?;
+            let known = lines.len() >= SITE_LINES_MIN && what.accesses >= COVER_MIN * all;
+            known.then_some((site, Site { lock, what, threads }))
+        };
+        self.sites = seen.into_iter().filter_map(one).collect();
+    }
+
+    /// All that a thread did to a line of an object, if one lock orders what the same place allocates, and none of its
+    /// holders was met there outside of it.
+    fn as_its_kind(&self, site: Option<u32>, range: Span, u: &lines::Use) -> Option<Share> {
+        let site = self.sites.get(&site?).filter(|s| s.threads.contains(&u.thread))?;
+        whole(site.lock, &site.what, range, &u.runs)
+    }
+
     /// The lock under which a thread did all that was traced of it in the lines around this one. A table of many
     /// elements has more of them than sections are traced; whatever the thread does to its neighbours under the lock
     /// and never outside, it does to this one, too.
@@ -158,10 +212,7 @@ impl HeldLocks {
         if lines < AROUND_LINES_MIN || u.accesses < ALL_SHARE_MIN * all {
             return None;
         }
-        let of = |kinds: Kinds| accesses_of(runs, (range, kinds), 0);
-        let (all, stores) = (of(Kinds::ALL), of(Kinds::STORES));
-        let sections = (u.sections / u.accesses).min(1.0);
-        (all > 0.0).then_some(Share { lock, share: 1.0, sections, storing: sections.min(stores / all) })
+        whole(lock, &u, range, runs)
     }
 
     fn cuts(&mut self, thread: usize, l: &TracedLock, weight: f64) {
@@ -252,7 +303,18 @@ impl HeldLocks {
     }
 
     /// [`HeldLocks::of`] of all accesses in `runs` that a range stands for, among them those to a mutex's own words.
-    pub fn of_runs(&self, line: u64, range: Span, words: &Words, u: &lines::Use) -> Option<Share> {
+    /// `site` is the place that allocated what lies there.
+    pub fn of_runs(
+        &self,
+        (line, site): (u64, Option<u32>),
+        range: Span,
+        words: &Words,
+        u: &lines::Use,
+    ) -> Option<Share> {
+        let by_kind = self.as_its_kind(site, range, u);
+        if by_kind.is_some() {
+            return by_kind;
+        }
         let kinds = words.kinds(range);
         let visits = self.of(line, range, u.thread, |from| accesses_of(&u.runs, (range, kinds), from));
         let own = self.mutexes.share(line, range, words, u);
@@ -261,7 +323,7 @@ impl HeldLocks {
     }
 
     /// One lock covers what threads did to a line, but for a part that is smaller than what is traced can tell.
-    pub fn cover(&self, line: u64, uses: &[lines::Use]) -> bool {
+    pub fn cover(&self, (line, site): (u64, Option<u32>), uses: &[lines::Use]) -> bool {
         let (mut all, mut inside) = (0.0, BTreeMap::<u64, f64>::new());
         for u in uses {
             let mut words = Words::new(u);
@@ -273,7 +335,7 @@ impl HeldLocks {
                 }
             }
             for (range, n) in sums {
-                let share = self.of_runs(line, range, &words, u);
+                let share = self.of_runs((line, site), range, &words, u);
                 all += n as f64;
                 share.into_iter().for_each(|s| *inside.entry(s.lock).or_default() += n as f64 * s.share);
             }
@@ -333,6 +395,14 @@ impl HeldLocks {
         }
         sums
     }
+}
+
+/// All accesses of a range under one lock, with as many sections for each as those that were traced had.
+fn whole(lock: u64, traced: &Use, range: Span, runs: &[AccessRun]) -> Option<Share> {
+    let of = |kinds: Kinds| accesses_of(runs, (range, kinds), 0);
+    let (all, stores) = (of(Kinds::ALL), of(Kinds::STORES));
+    let sections = (traced.sections / traced.accesses).min(1.0);
+    (all > 0.0).then_some(Share { lock, share: 1.0, sections, storing: sections.min(stores / all) })
 }
 
 /// Whether so many accesses inside are all of them, or all of those since a lock that was recognised late.
@@ -451,6 +521,25 @@ mod tests {
         assert_eq!(held.of(0x40, (0, 8), 1, |_| 10.0), None);
     }
 
+    /// Nodes of one site, at 0x1000 and on: thread 0 was traced at 30 of them under a lock, thread 1 at none.
+    #[test]
+    fn a_tree_has_more_nodes_than_sections_are_traced() {
+        let lock_of = |outside: Option<usize>, thread: usize, site: u32| {
+            let locks = [traced(0, 0x900, 300, (0..30).map(|k| visit(0x1000 + 64 * k, READ, 0)).collect())];
+            let met = outside.map(|thread| traced(thread, NO_LOCK, 1, vec![visit(0x1000, READ, 0)]));
+            let mut held = HeldLocks::new(locks.iter(), met.iter(), |_| true);
+            held.know_sites(|addr| (addr >= 0x1000).then_some(7));
+            let run = AccessRun { vt0: 0, vt1: 1, reads: [10; 8], writes: [10; 8], rmws: [0; 8] };
+            let u = lines::Use { thread, runs: vec![run], ..lines::Use::none() };
+            held.of_runs((0x8000, Some(site)), (0, 8), &Words::new(&u), &u).map(|s| (s.lock, s.share))
+        };
+        assert_eq!(lock_of(None, 0, 7), Some((0x900, 1.0)));
+        assert_eq!(lock_of(None, 1, 7), None, "who was never seen to take it");
+        assert_eq!(lock_of(None, 0, 8), None, "another site");
+        assert_eq!(lock_of(Some(0), 0, 7), None, "met outside");
+        assert_eq!(lock_of(Some(1), 0, 7), Some((0x900, 1.0)), "what others do says nothing of it");
+    }
+
     #[test]
     fn a_sample_with_few_writers_covers_all_unless_they_are_met_outside() {
         // Ten of eighty sections were kept, three of which store 4,000 times; truly it is half of them.
@@ -499,7 +588,7 @@ mod tests {
                 |stores: u32| AccessRun { vt0: 0, vt1: 1, reads: [10; 8], writes: [stores; 8], rmws: [0; 8] };
             let share = |thread, stores| {
                 let u = lines::Use { thread, runs: vec![run(stores)], ..lines::Use::none() };
-                held.of_runs(0x1040, (8, 16), &Words::new(&u), &u)
+                held.of_runs((0x1040, None), (8, 16), &Words::new(&u), &u)
             };
             [share(0, 10), share(0, 0), share(1, 10)]
                 .map(|s| s.map(|s| (s.lock, s.share, s.sections, s.storing)))

@@ -37,6 +37,16 @@ pub(crate) enum Kind {
     Page(u64),
 }
 
+impl Kind {
+    /// The place that allocated it.
+    pub fn site(self) -> Option<u32> {
+        match self {
+            Kind::Site(site) => Some(site),
+            Kind::Page(_) => None,
+        }
+    }
+}
+
 /// What was seen of a line, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Windows {
