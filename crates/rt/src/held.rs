@@ -8,7 +8,7 @@ use crate::mutexes::Mutexes;
 use crate::raw::TracedLock;
 use crate::wire::*;
 use crate::words::{Counts, Kinds, Span, Words};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// From this share of a thread's accesses to some bytes on, all of them count as under the lock: sections that are not
 /// traced differ from those that are.
@@ -69,6 +69,9 @@ pub(crate) struct HeldLocks {
     first: HashMap<u64, u64>,
     /// By thread and byte: the clock of the last window of accesses under no lock in which it was visited.
     outside: BTreeMap<(usize, u64), u64>,
+    /// What was stored by those who held a lock together with others, and the places that allocated such.
+    together: BTreeSet<u64>,
+    together_sites: HashSet<u32>,
     /// By thread: locks of which sections were cut short.
     cut: HashMap<usize, Vec<Cut>>,
     mutexes: Mutexes,
@@ -156,7 +159,9 @@ impl HeldLocks {
         // Lines, threads, and what they did under each lock.
         type Seen = (HashSet<u64>, HashSet<usize>, BTreeMap<u64, Use>);
         let mut seen: HashMap<u32, Seen> = HashMap::new();
-        for (line, bytes) in &self.places {
+        // In order: sums of what is no whole number depend on it.
+        let places: BTreeMap<_, _> = self.places.iter().collect();
+        for (line, bytes) in places {
             for (byte, locks) in bytes {
                 let Some(site) = site(line + byte) else { continue };
                 let (lines, threads, sums) = seen.entry(site).or_default();
@@ -169,6 +174,8 @@ impl HeldLocks {
                 }
             }
         }
+        self.together_sites = self.together.iter().filter_map(|addr| site(*addr)).collect();
+        seen.retain(|site, _| !self.together_sites.contains(site));
         // What others do without the lock stays outside: that they do says nothing of those who take it.
         for (thread, addr) in self.outside.keys() {
             let taken = |s: &u32| seen.get(s).is_some_and(|(_, threads, _)| threads.contains(thread));
@@ -185,8 +192,15 @@ impl HeldLocks {
         self.sites = seen.into_iter().filter_map(one).collect();
     }
 
-    /// All that a thread did to a line of an object, if one lock orders what the same place allocates, and none of its
-    /// holders was met there outside of it.
+    /// Readers of a lock, who hold it together, store to a line, or to others that the same place allocated: neither
+    /// that lock orders what they do there, nor who gives it back to whom.
+    pub fn readers_store(&self, (line, site): (u64, Option<u32>)) -> bool {
+        let here = self.together.range(line..line.saturating_add(LINE)).next().is_some();
+        here || site.is_some_and(|s| self.together_sites.contains(&s))
+    }
+
+    /// All that a thread did to a line of an object, if one lock orders what the same place allocates, none of its
+    /// holders was met there outside of it, and readers store nothing there.
     fn as_its_kind(&self, site: Option<u32>, range: Span, u: &lines::Use) -> Option<Share> {
         let site = self.sites.get(&site?).filter(|s| s.threads.contains(&u.thread))?;
         whole(site.lock, &site.what, range, &u.runs)
@@ -271,6 +285,9 @@ impl HeldLocks {
                     // What follows a visit without being one of its own repeats it.
                     let repeats = visits.get(k + 1).map_or(0, |next| next.gap);
                     let all = inner.iter().copied().chain([(outermost, section.shared != 0)]);
+                    if kind != READ && all.clone().any(|(_, shared)| shared) {
+                        self.together.insert(addr);
+                    }
                     for (lock, shared) in all.filter(|(_, shared)| !shared || !stored.contains(&addr)) {
                         let n = match shared && lock & !(LINE - 1) == addr & !(LINE - 1) {
                             true => beside_its_word(so_far, repeats),
@@ -319,7 +336,8 @@ impl HeldLocks {
         let visits = self.of(line, range, u.thread, |from| accesses_of(&u.runs, (range, kinds), from));
         let own = self.mutexes.share(line, range, words, u);
         let known = visits.into_iter().chain(own).max_by(|a, b| a.share.total_cmp(&b.share));
-        known.or_else(|| self.as_around(line, range, u.thread, &u.runs))
+        let around = || self.as_around(line, range, u.thread, &u.runs);
+        known.or_else(|| if self.readers_store((line, site)) { None } else { around() })
     }
 
     /// One lock covers what threads did to a line, but for a part that is smaller than what is traced can tell.
@@ -538,6 +556,22 @@ mod tests {
         assert_eq!(lock_of(None, 0, 8), None, "another site");
         assert_eq!(lock_of(Some(0), 0, 7), None, "met outside");
         assert_eq!(lock_of(Some(1), 0, 7), Some((0x900, 1.0)), "what others do says nothing of it");
+    }
+
+    #[test]
+    fn what_readers_store_is_ordered_by_nobody() {
+        let nodes = |kind: u32| {
+            (0..30).map(|k| visit(0x1000 + 64 * k, if k == 0 { kind } else { READ }, 0)).collect()
+        };
+        let stores = |kind: u32| {
+            let mut locks = [traced(0, 0x900, 300, nodes(kind))];
+            locks[0].1.sections[0].0.shared = 1;
+            let mut held = HeldLocks::new(locks.iter(), [].iter(), |_| true);
+            held.know_sites(|addr| (addr >= 0x1000).then_some(7));
+            [held.readers_store((0x8000, Some(7))), held.readers_store((0x8000, None)), held.sites.is_empty()]
+        };
+        assert_eq!(stores(READ), [false, false, false]);
+        assert_eq!(stores(WRITE), [true, false, true], "one node's count");
     }
 
     #[test]
