@@ -32,7 +32,7 @@ const PAUSE: (u64, u64) = (2, 3);
 
 /// After so many visits one in [`SELDOM`] is looked at: what they say is known by then. One in [`HARDLY`], if most of
 /// them were too short to say anything.
-const ENOUGH: u32 = FIRST_VISITS;
+const ENOUGH: u32 = 1024;
 const SELDOM: u32 = 8;
 const HARDLY: u32 = 64;
 
@@ -393,6 +393,7 @@ unsafe fn left(t: *mut Live, c: *mut Company, line: u64) {
         let long = (*c).run >= VISIT_MIN && (*c).counted == 0;
         (*c).counted |= long as u16;
         let returns = again && (*c).length >= VISIT_MIN;
+        (*c).first_short += (again && !returns && (*c).visits <= ENOUGH) as u32;
         (*c).again = (*c).again.saturating_add(returns as u16);
         if (*c).counted != 0 {
             let accesses = if long { (*c).run } else { (*c).length };

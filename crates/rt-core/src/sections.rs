@@ -24,6 +24,8 @@ const WINDOWS: u32 = 16;
 const WINDOW_SHIFT: u32 = 12;
 /// Accesses of a window.
 const WINDOW_ACCESSES: u64 = 1024;
+/// Behind a lock's address: what its readers give away there. Readers come behind writers, not behind each other.
+const READERS: u64 = 2;
 /// Share of the memory cap that all of this may take.
 pub(crate) const MEMORY_SHARE: u64 = 16;
 
@@ -118,6 +120,9 @@ pub unsafe fn begin(t: *mut Live, addr: u64, shared: bool) {
             }
         }
         company::takes(t, addr);
+        if !shared {
+            company::takes(t, addr + READERS);
+        }
         if n >= HELD {
             // More locks than anybody holds, or released by somebody else: begin anew.
             forget(t);
@@ -151,7 +156,7 @@ unsafe fn end(t: *mut Live, addr: u64) {
         if (*held(t, k)).times > 0 {
             return;
         }
-        company::gives(t, addr);
+        company::gives(t, if (*held(t, k)).shared != 0 { addr + READERS } else { addr });
         for j in k + 1..n {
             (*held(t, j - 1)).addr = (*held(t, j)).addr;
             (*held(t, j - 1)).times = (*held(t, j)).times;

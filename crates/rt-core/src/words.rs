@@ -99,9 +99,6 @@ pub struct Watched {
     pub company: u64,
 }
 
-/// Of so many visits of a line each one is looked at.
-pub const FIRST_VISITS: u32 = 1024;
-
 /// A thread's line that others use, too: whether they do so at the same time, see `company`.
 #[repr(C, align(64))]
 pub struct Company {
@@ -144,9 +141,11 @@ pub struct Company {
     pub latest: u64,
     /// How often somebody else had been there meanwhile.
     pub turns: u32,
-    /// Visits so far, of whatever length, and the turns of the first ones, all of which are looked at.
+    /// Visits so far, of whatever length; of the first ones, all of which are looked at, the turns, and short visits with
+    /// nobody else since the one before.
     pub visits: u32,
     pub first_turns: u32,
+    pub first_short: u32,
     /// Accesses in visits that were in turn, and in those beside another one's.
     pub in_turn_accesses: u64,
     pub beside_accesses: u64,

@@ -265,8 +265,7 @@ impl<'a> ProcessReader<'a> {
                 folded += thin(&mut uses, runs);
                 let kind = first_kind(line, &uses, &mut places);
                 let site = kind.and_then(Kind::site);
-                let by_lock = || held.readers_store((line, site)) || held.cover((line, site), &uses);
-                let known = shifts.at(line, || kind).filter(|_| !by_lock());
+                let known = shifts.at(line, || kind).filter(|_| !held.cover((line, site), &uses));
                 let index = |u: &Use| self.threads[u.thread].index;
                 let turns = known.map_or_else(Vec::new, |k| Shifts::of(line, k, &uses, index));
                 for (k, u) in uses.iter().enumerate() {

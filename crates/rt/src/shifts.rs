@@ -3,7 +3,7 @@
 
 use crate::held::Share;
 use crate::lines::{AccessRun, Use};
-use crate::wire::{Company, FIRST_VISITS};
+use crate::wire::Company;
 use std::collections::BTreeMap;
 use tussle_evidence::TURN_BYTE;
 
@@ -22,7 +22,7 @@ const PER_HEAVY: u64 = 8;
 /// Fewer turns may be threads that happened to run one after the other.
 const TURNS_MIN: u64 = 8;
 
-/// Visits of a run at most: what comes out of a queue is used, and put into the next one.
+/// Short visits of a run at most: what comes out of a queue is used, and put into the next one.
 const VISITS_MAX: u64 = 4;
 
 /// Fewer meetings of a thread may be that.
@@ -61,8 +61,9 @@ struct Windows {
     beside: u64,
     /// And those before which nobody else had been there.
     again: u64,
-    /// The first visits, and in how many runs of such nobody else came in between.
-    first: u64,
+    /// Of the first visits, the short ones before which nobody else had been there, and in how many runs of such nobody
+    /// came in between.
+    first_short: u64,
     first_runs: u64,
     /// Accesses in visits in turn, and beside others.
     in_turn_accesses: u64,
@@ -87,7 +88,7 @@ impl Windows {
             in_turn,
             beside,
             again,
-            first: c.visits.min(FIRST_VISITS).into(),
+            first_short: c.first_short.into(),
             first_runs: u64::from(c.first_turns) + 1,
             in_turn_accesses: c.in_turn_accesses,
             beside_accesses: c.beside_accesses,
@@ -104,7 +105,7 @@ impl Windows {
         self.in_turn += other.in_turn;
         self.beside += other.beside;
         self.again += other.again;
-        self.first += other.first;
+        self.first_short += other.first_short;
         self.first_runs += other.first_runs;
         self.in_turn_accesses = self.in_turn_accesses.saturating_add(other.in_turn_accesses);
         self.beside_accesses = self.beside_accesses.saturating_add(other.beside_accesses);
@@ -126,7 +127,7 @@ impl Windows {
     /// scheduler lets the next one, and what orders them may be anything; who gets what is handed on comes once, and
     /// gives little else away meanwhile. A ring's producer gives away an element, and goes on with the next one.
     fn alternate(&self) -> bool {
-        let once = self.in_turn >= self.again && self.first <= VISITS_MAX * self.first_runs;
+        let once = self.in_turn >= self.again && self.first_short <= VISITS_MAX * self.first_runs;
         self.all + self.paused >= WINDOWS_MIN || once
     }
 
