@@ -141,8 +141,8 @@ pub struct Company {
     pub latest: u64,
     /// How often somebody else had been there meanwhile.
     pub turns: u32,
-    /// Visits so far, of whatever length; of the first ones, all of which are looked at, the turns, and short visits with
-    /// nobody else since the one before.
+    /// Visits so far, of whatever length; of the first ones, all of which are looked at, the turns, and short visits
+    /// with nobody else since the one before.
     pub visits: u32,
     pub first_turns: u32,
     pub first_short: u32,
