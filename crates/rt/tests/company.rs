@@ -60,7 +60,7 @@ fn messages_that_are_freed_and_made_anew_are_no_fight() {
         for one_cpu in [false, true] {
             let how = How { one_cpu, ..How::default() };
             let share = || share_of(STORES, &lab, &exe, &[mode], how);
-            // On one CPU a third of the recordings accuses messages that share lines with others, many in a row at times.
+            // On one CPU a third of the recordings accuses messages that share lines with others, many in a row.
             let least = if one_cpu && mode == "plain" { 1 } else { 3 };
             let most = || (0..5).filter(|_| share() < 0.06).count() >= least;
             assert!((0..5).any(|_| most()), "{mode}, one CPU {one_cpu}");
