@@ -81,10 +81,9 @@ pub struct LineContention {
     pub cost: LineCost,
     /// All accesses of the line.
     pub accesses: f64,
-    /// Threads took turns at it: these are hand-offs.
+    /// Threads took turns at it, as was seen there, or as one lock demands that does not lie on it: these are
+    /// hand-offs.
     pub in_turn: bool,
-    /// The number of the one lock that orders its accesses, and does not lie on it.
-    pub ordered: Option<u64>,
     /// The split of the question.
     pub split: Split,
 }
@@ -129,15 +128,10 @@ impl Counts {
 }
 
 impl LineContention {
-    /// Threads take turns at it: as was seen there, as a lock demands, or as the time of their accesses shows
+    /// Threads take turns at it: as is known ([`LineContention::in_turn`]), or as the time of their accesses shows
     /// ([`LineE::by_turns`]).
     pub fn by_turns(&self) -> bool {
-        self.are_ordered() || self.e.by_turns()
-    }
-
-    /// As was seen there, or as a lock demands.
-    pub(crate) fn are_ordered(&self) -> bool {
-        self.in_turn || self.ordered.is_some()
+        self.in_turn || self.e.by_turns()
     }
 
     /// E at the split of the question.
@@ -233,8 +227,7 @@ pub(crate) fn evaluate(
         e,
         cost: objective::line_cost_of(&line, &l.pieces, window_vt),
         accesses,
-        in_turn: under.values().any(|n| most(n.1)),
-        ordered: under.iter().find(|n| most(n.1.0)).map(|n| *n.0).filter(|lock| elsewhere(*lock)),
+        in_turn: under.iter().any(|(lock, n)| most(n.1) || most(n.0) && elsewhere(*lock)),
         split: question.split,
     })
 }

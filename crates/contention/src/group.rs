@@ -42,7 +42,7 @@ const OTHERS_MAX: f64 = 0.05;
 pub fn by_turns(lines: &[&LineContention]) -> bool {
     let cost = |l: &&LineContention| l.cost.total();
     let (all, others): (f64, f64) =
-        (lines.iter().map(cost).sum(), lines.iter().filter(|l| !l.are_ordered()).map(cost).sum());
+        (lines.iter().map(cost).sum(), lines.iter().filter(|l| !l.in_turn).map(cost).sum());
     lines.iter().all(|l| l.by_turns()) || others <= OTHERS_MAX * all
 }
 
@@ -186,15 +186,14 @@ fn group<'a>(lines: &[Named<'a>]) -> Group<'a> {
         }
         let at: Vec<usize> =
             line.parts.iter().zip(names).map(|(p, n)| field(&mut g, &mut index, p, n)).collect();
-        let ordered: BTreeMap<(u32, u32), f64> =
-            line.e.ordered.iter().map(|&(part, other, e)| ((part, other), e)).collect();
         for &(part, other, e) in &line.e.pairs {
             let (Some(&a), Some(&b)) = (at.get(part as usize), at.get(other as usize)) else { continue };
             let element = |part: u32| names.get(part as usize).and_then(|n| n.index);
             let sums = pairs.entry((a, b, meet(line, part, other))).or_default();
             sums.0 += e;
             sums.1 += if element(part) == element(other) { 0.0 } else { e };
-            sums.2 += ordered.get(&(part, other)).copied().unwrap_or(0.0);
+            let ordered = line.e.ordered.binary_search_by_key(&(part, other), |p| (p.0, p.1));
+            sums.2 += ordered.map_or(0.0, |at| line.e.ordered[at].2);
             g.fields[a].weight += e;
             g.fields[b].weight += if a == b { 0.0 } else { e };
         }

@@ -76,7 +76,7 @@ pub struct LineE {
     pub overlaps: u64,
     /// `(part written, part whose user loses the line, e)`; they add up to `e`. Empty when there are too many actors.
     pub pairs: Vec<(u32, u32, f64)>,
-    /// The part of `pairs` between accesses under one lock, which ordered them.
+    /// The part of `pairs` between accesses under one lock, which ordered them; in order of the two parts.
     pub ordered: Vec<(u32, u32, f64)>,
     /// `(actor, e)`: what it does to others and others do to it, in order of the actors; twice `e` together.
     pub actor_e: Vec<(u32, f64)>,
