@@ -1,12 +1,11 @@
 //! A disk for the guest: an image with an empty file system, without a name, and how the emulator is told of it.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::EmulatorError;
-use super::launch::{by_number, filled};
+use super::launch::{by_number, filled, inherit};
 
 /// Program of e2fsprogs; where it lies on systems whose users do not have it in PATH.
 const MKE2FS: &str = "mke2fs";
@@ -90,8 +89,7 @@ fn image(_: FileSystem) -> Result<File, EmulatorError> {
     let io = || EmulatorError::io(folder.display().to_string());
     let file = tempfile::tempfile_in(&folder).map_err(io())?;
     file.set_len(BYTES).map_err(io())?;
-    // SAFETY: clears close-on-exec of our own descriptor.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
+    inherit(&file);
     let extended = format!("hash_seed={ID},lazy_itable_init=0,nodiscard,root_owner=0:0");
     let output = Command::new(program().ok_or(EmulatorError::NoMke2fs)?)
         .args(["-q", "-F", "-b", "4096", "-I", "256", "-N", "65536", "-m", "0", "-J", "size=32"])

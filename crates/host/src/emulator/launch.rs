@@ -252,9 +252,14 @@ fn stream_file(needed: u64) -> Result<File, EmulatorError> {
         let (free_mib, needed_mib) = (free >> 20, needed >> 20);
         return Err(EmulatorError::Room { folder: shown, free_mib, needed_mib });
     }
+    inherit(&file);
+    Ok(file)
+}
+
+/// Programs that are started from now on have it, too.
+pub(super) fn inherit(file: &impl AsRawFd) {
     // SAFETY: clears close-on-exec of our own descriptor.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
-    Ok(file)
 }
 
 fn initramfs(equipment: &Equipment, boot: &Boot) -> Result<Vec<u8>, EmulatorError> {

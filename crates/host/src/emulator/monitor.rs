@@ -1,11 +1,13 @@
 //! The emulator's machine protocol (QMP, `docs/interop/qmp-spec.rst` of QEMU): stop, save, restore, go on.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+use super::launch::inherit;
 
 /// One answer, or one step of the emulator, takes at most this long.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -25,8 +27,7 @@ impl Monitor {
     pub(super) fn pair() -> std::io::Result<(Monitor, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(LIMIT))?;
-        // SAFETY: clears close-on-exec of our own descriptor.
-        unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
+        inherit(&theirs);
         Ok((Monitor { lines: BufReader::new(ours) }, theirs.into()))
     }
 
